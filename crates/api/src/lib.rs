@@ -1,0 +1,1 @@
+//! The nouns of Astrago Trainer: Kubernetes kinds, names, labels, conditions.

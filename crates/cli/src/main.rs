@@ -1,0 +1,3 @@
+//! The one binary, `astrago`.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Reconcilers and the gang scheduler; they talk only through kube::Client.

@@ -1,0 +1,1 @@
+//! From a TrainJob and its runtime to the exact pods that will run. Pure.

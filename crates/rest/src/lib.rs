@@ -1,0 +1,1 @@
+//! The product's HTTP API and the embedded web page.

@@ -1,0 +1,1 @@
+//! An in-process plane, a fake node and builders, for tests.

@@ -1,0 +1,3 @@
+//! Generated files and house rules.
+
+fn main() {}
