@@ -1,0 +1,50 @@
+# Every recipe that people and CI use. `make` lists them.
+
+# Builds are shared between checkouts (a work tree and CI's clone) through one cache folder.
+CACHE ?= $(or $(ASTRAGO_CACHE),$(HOME)/.cache/astrago)
+export CARGO_TARGET_DIR ?= $(CACHE)/target
+# The Python environment that tests and examples train with.
+export ASTRAGO_TEST_PYTHON ?= $(CACHE)/python/bin/python3
+
+CARGO := cargo
+LOCKED := --locked
+
+.DEFAULT_GOAL := help
+
+help: ## List the recipes
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+build: ui ## Build the release binary, target/release/astrago
+	$(CARGO) build $(LOCKED) --release --package astrago
+	@mkdir -p target/release
+	@[ "$(CARGO_TARGET_DIR)" = "$(CURDIR)/target" ] || install -m 0755 "$(CARGO_TARGET_DIR)/release/astrago" target/release/astrago
+
+run: build ## Build everything and start `astrago up`
+	target/release/astrago up
+
+ui: ## Build the web page (kept inside the binary)
+	scripts/build-ui
+
+test: setup ui ## Every test that needs no cluster
+	$(CARGO) test $(LOCKED) --workspace
+
+check: ## Formatting, lints, generated files, house rules, dependency audit
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
+	$(CARGO) xtask gen --check
+	$(CARGO) xtask tidy
+	scripts/audit
+
+bench: setup ## The benchmarks, as ratios against a peer or a floor of the same run
+	scripts/bench
+
+setup: ## What the tests need: system packages and a Python environment (cached)
+	scripts/setup
+
+fmt: ## Format the code
+	$(CARGO) fmt --all
+
+gen: ## Write the generated files anew
+	$(CARGO) xtask gen
+
+.PHONY: help build run ui test check bench setup fmt gen
