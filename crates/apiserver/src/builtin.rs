@@ -1,0 +1,5 @@
+//! The kinds that are there without a CustomResourceDefinition.
+
+mod kinds;
+
+pub use kinds::{KindInfo, Subresource, find, kinds};

@@ -1,0 +1,5 @@
+//! Structural schemas of custom resources.
+
+mod error;
+
+pub use error::{FieldError, Reason, summary};
