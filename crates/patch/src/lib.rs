@@ -1,1 +1,21 @@
 //! Patches of Kubernetes objects: JSON, merge, strategic merge and server-side apply. Pure.
+//!
+//! ```text
+//!   json       RFC 6902           a list of operations
+//!   merge      RFC 7386           lists are replaced whole
+//!   strategic  Kubernetes' own    lists merge by key; what merges how stands in `keys`
+//!   apply      server-side apply  like strategic, but who owns which field decides; `fields` is
+//!                                 the set algebra, `managed` reads and writes managedFields
+//! ```
+//!
+//! Everything works on [`serde_json::Value`], without I/O, clock or async: the API server, the
+//! planner of training jobs and the tests call the same functions.
+
+pub mod apply;
+pub mod fields;
+pub mod json;
+pub mod keys;
+pub mod merge;
+pub mod strategic;
+
+pub use keys::Keys;
