@@ -1,1 +1,6 @@
 //! The node agent: runs pods as sandboxed processes.
+
+pub mod control;
+pub mod gpu;
+pub mod image;
+pub mod logs;

@@ -1,0 +1,44 @@
+//! Container logs: written by the supervisor, read by the kubelet's endpoints.
+//!
+//! # Files
+//!
+//! `logs/<namespace>_<pod>_<uid>/<container>/<attempt>.log`, in the line format of Kubernetes'
+//! container runtimes: `2026-01-02T03:04:05.000000006Z stdout F text`, where `P` instead of `F`
+//! marks a piece of a line that goes on in the next record of that stream. Rotation never renames:
+//! the files of attempt 0 are `0.log`, `0.log.1`, `0.log.2` …, the highest number is the newest,
+//! and the oldest are deleted. A reader therefore knows what comes next by counting, and can
+//! neither skip a file nor read one twice.
+//!
+//! # How reader and writer meet
+//!
+//! They share nothing but the files, so either may be killed at any moment:
+//!
+//! - The writer holds a lock on the container's directory for as long as it lives. A reader that
+//!   has read everything and finds the lock free knows that no more will come.
+//! - A reader holds a shared lock on the file that it reads. The writer leaves that file and all
+//!   newer ones alone when it rotates, up to a bound, so that a slow `logs -f` loses nothing.
+//! - The kernel tells a waiting reader about writes (inotify); nothing is polled.
+
+mod files;
+mod record;
+mod writer;
+
+use std::path::{Path, PathBuf};
+
+pub use files::{attempts, find_pod};
+pub use writer::{Limits, Writer};
+
+/// Where a container's output came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stream {
+    Stdout,
+    Stderr,
+}
+
+/// The directory of a pod's logs.
+pub fn pod_directory(data_dir: &Path, namespace: &str, pod: &str, uid: &str) -> PathBuf {
+    // Neither namespaces nor pod names may contain an underscore.
+    data_dir
+        .join("logs")
+        .join(format!("{namespace}_{pod}_{uid}"))
+}
