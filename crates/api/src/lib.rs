@@ -1,1 +1,51 @@
-//! The nouns of Astrago Trainer: Kubernetes kinds, names, labels, conditions.
+//! The nouns of Astrago Trainer.
+//!
+//! ```text
+//!  ClusterTrainingRuntime / TrainingRuntime        what an administrator offers
+//!            ^ runtimeRef
+//!         TrainJob                                 what a user writes
+//!            | plan
+//!            v
+//!          JobSet ──> Service (headless)           one address per node
+//!            |
+//!            v
+//!           Job (Indexed) ──> Pod                  one per node
+//! ```
+//!
+//! The kinds carry the union of the two dialects of Kubeflow Trainer that are in the field: v2.1
+//! (`podTemplateOverrides`, `labels`, `annotations`, `numProcPerNode: auto`) and v2.2 and later
+//! (`runtimePatches`, `activeDeadlineSeconds`, `status.trainerStatus`), so that the same object is
+//! read, stored and shown without loss whichever way it was written.
+//!
+//! This crate does no I/O and has no async. Everything that *decides* lives in `astrago-plan`.
+
+#![warn(missing_docs)]
+
+pub mod conditions;
+mod job_set;
+pub mod labels;
+pub mod names;
+mod runtime;
+mod schema;
+mod train_job;
+
+pub use job_set::*;
+pub use runtime::*;
+pub use train_job::*;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+
+/// The custom resource definitions that `astrago up` and an administrator install, in a fixed
+/// order, ready to be applied.
+pub fn crds() -> Vec<CustomResourceDefinition> {
+    [
+        TrainJob::crd(),
+        TrainingRuntime::crd(),
+        ClusterTrainingRuntime::crd(),
+        JobSet::crd(),
+    ]
+    .into_iter()
+    .map(schema::finish)
+    .collect()
+}

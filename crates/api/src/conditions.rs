@@ -1,0 +1,120 @@
+//! Condition types, reasons and messages of the objects that controllers write and others read.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+/// The condition of this type.
+pub fn find<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.type_ == kind)
+}
+
+/// Whether the condition of this type is there and true.
+pub fn is_true(conditions: &[Condition], kind: &str) -> bool {
+    find(conditions, kind).is_some_and(|condition| condition.status == "True")
+}
+
+/// Conditions of a TrainJob.
+pub mod train_job {
+    /// The user holds the job, or (False) held it before.
+    pub const SUSPENDED: &str = "Suspended";
+    /// The job ended well.
+    pub const COMPLETE: &str = "Complete";
+    /// The job ended badly.
+    pub const FAILED: &str = "Failed";
+
+    /// Reason of Suspended=True.
+    pub const REASON_SUSPENDED: &str = "Suspended";
+    /// Reason of Suspended=False.
+    pub const REASON_RESUMED: &str = "Resumed";
+    /// Reason of Failed: the kind of the runtime is unknown.
+    pub const REASON_RUNTIME_NOT_SUPPORTED: &str = "TrainingRuntimeNotSupported";
+    /// Reason of Failed: `activeDeadlineSeconds` are over.
+    pub const REASON_DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
+    /// Reason of the warning event when the job's objects cannot be made.
+    pub const REASON_RESOURCES_CREATION_FAILED: &str = "TrainJobResourcesCreationFailed";
+
+    /// Message of Suspended=True.
+    pub const MESSAGE_SUSPENDED: &str = "TrainJob is suspended";
+    /// Message of Suspended=False.
+    pub const MESSAGE_RESUMED: &str = "TrainJob is resumed";
+    /// Message of Failed with the reason DeadlineExceeded.
+    pub const MESSAGE_DEADLINE_EXCEEDED: &str = "TrainJob exceeded its active deadline";
+}
+
+/// Conditions of a JobSet.
+pub mod job_set {
+    /// The set ended well.
+    pub const COMPLETED: &str = "Completed";
+    /// The set ended badly.
+    pub const FAILED: &str = "Failed";
+    /// The set is held, or (False) was held before.
+    pub const SUSPENDED: &str = "Suspended";
+    /// The templates are being started in order.
+    pub const STARTUP_POLICY_IN_PROGRESS: &str = "StartupPolicyInProgress";
+    /// All templates were started in order.
+    pub const STARTUP_POLICY_COMPLETED: &str = "StartupPolicyCompleted";
+
+    /// Reason of Completed.
+    pub const REASON_ALL_JOBS_COMPLETED: &str = "AllJobsCompleted";
+    /// Reason of Failed: a Job failed and there is no failure policy.
+    pub const REASON_FAILED_JOBS: &str = "FailedJobs";
+    /// Reason of Failed: no restarts are left.
+    pub const REASON_REACHED_MAX_RESTARTS: &str = "ReachedMaxRestarts";
+    /// Reason of Failed: a rule of the failure policy says so.
+    pub const REASON_FAIL_JOB_SET_ACTION: &str = "FailJobSetFailurePolicyAction";
+    /// Reason of the event when the set is started again.
+    pub const REASON_RESTART_JOB_SET_ACTION: &str = "RestartJobSetFailurePolicyAction";
+    /// Reason of the event when the set is started again without counting it.
+    pub const REASON_RESTART_AND_IGNORE_MAX_RESTARTS_ACTION: &str =
+        "RestartJobSetAndIgnoreMaxRestartsFailurePolicyAction";
+    /// Reason of Suspended=True.
+    pub const REASON_SUSPENDED: &str = "SuspendedJobs";
+    /// Reason of Suspended=False.
+    pub const REASON_RESUMED: &str = "ResumeJobs";
+    /// Reason of StartupPolicyInProgress.
+    pub const REASON_IN_ORDER_IN_PROGRESS: &str = "InOrderStartupPolicyInProgress";
+    /// Reason of StartupPolicyCompleted.
+    pub const REASON_IN_ORDER_COMPLETED: &str = "InOrderStartupPolicyCompleted";
+
+    /// Message of Completed.
+    pub const MESSAGE_ALL_JOBS_COMPLETED: &str = "jobset completed successfully";
+    /// Message of Failed with the reason FailedJobs, before the name of the first failed Job.
+    pub const MESSAGE_FAILED_JOBS: &str = "jobset failed due to one or more job failures";
+    /// Message of Failed with the reason ReachedMaxRestarts, before the name of the Job.
+    pub const MESSAGE_REACHED_MAX_RESTARTS: &str =
+        "jobset failed due to reaching max number of restarts";
+    /// Message of Failed with the reason FailJobSetFailurePolicyAction, before the name of the Job.
+    pub const MESSAGE_FAIL_JOB_SET_ACTION: &str = "applying FailJobSet failure policy action";
+    /// Message of Suspended=True.
+    pub const MESSAGE_SUSPENDED: &str = "jobset is suspended";
+    /// Message of Suspended=False.
+    pub const MESSAGE_RESUMED: &str = "jobset is resumed";
+}
+
+/// Conditions of a Kubernetes Job.
+pub mod job {
+    /// The Job ended well.
+    pub const COMPLETE: &str = "Complete";
+    /// The Job ended badly.
+    pub const FAILED: &str = "Failed";
+    /// The Job is held.
+    pub const SUSPENDED: &str = "Suspended";
+    /// The Job will fail once its pods are gone.
+    pub const FAILURE_TARGET: &str = "FailureTarget";
+    /// The Job will be complete once its pods are gone.
+    pub const SUCCESS_CRITERIA_MET: &str = "SuccessCriteriaMet";
+
+    /// Reason of Failed: too many pods or containers failed.
+    pub const REASON_BACKOFF_LIMIT_EXCEEDED: &str = "BackoffLimitExceeded";
+    /// Reason of Failed: the Job's `activeDeadlineSeconds` are over.
+    pub const REASON_DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
+    /// Reason of Failed: indexes failed for good.
+    pub const REASON_FAILED_INDEXES: &str = "FailedIndexes";
+    /// Reason of Failed: too many indexes failed for good.
+    pub const REASON_MAX_FAILED_INDEXES_EXCEEDED: &str = "MaxFailedIndexesExceeded";
+    /// Reason of Failed: a rule of the pod failure policy says so.
+    pub const REASON_POD_FAILURE_POLICY: &str = "PodFailurePolicy";
+    /// Reason of Complete and SuccessCriteriaMet.
+    pub const REASON_COMPLETIONS_REACHED: &str = "CompletionsReached";
+    /// Reason of Complete and SuccessCriteriaMet by the Job's own success policy.
+    pub const REASON_SUCCESS_POLICY: &str = "SuccessPolicy";
+}

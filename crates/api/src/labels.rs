@@ -1,0 +1,74 @@
+//! Keys of labels and annotations. Both JobSet and Trainer put most of theirs on objects as labels
+//! *and* as annotations, so one constant serves for both.
+
+// Ours.
+
+/// Annotation on a TrainJob: seconds after its end until it is deleted; stands in for
+/// `spec.ttlSecondsAfterFinished` on clusters that do not know the field.
+pub const TTL_SECONDS_AFTER_FINISHED: &str = "astrago.io/ttl-seconds-after-finished";
+/// Annotation on a TrainJob: how often it is started again; stands in for `spec.maxRestarts` on
+/// clusters that do not know the field.
+pub const MAX_RESTARTS: &str = "astrago.io/max-restarts";
+
+// Kubeflow Trainer.
+
+/// Label on a runtime: its framework, such as torch, mpi or tensorflow.
+pub const FRAMEWORK: &str = "trainer.kubeflow.org/framework";
+/// Label on a runtime: `deprecated` when it will go away.
+pub const SUPPORT: &str = "trainer.kubeflow.org/support";
+/// Label on a job of a runtime: its role, one of [`ancestor`].
+pub const TRAIN_JOB_ANCESTOR_STEP: &str = "trainer.kubeflow.org/trainjob-ancestor-step";
+
+/// Values of [`TRAIN_JOB_ANCESTOR_STEP`].
+pub mod ancestor {
+    /// The job that trains.
+    pub const TRAINER: &str = "trainer";
+    /// The job that fetches the data set.
+    pub const DATASET_INITIALIZER: &str = "dataset-initializer";
+    /// The job that fetches the model.
+    pub const MODEL_INITIALIZER: &str = "model-initializer";
+}
+
+// JobSet.
+
+/// Name of the JobSet.
+pub const JOBSET_NAME: &str = "jobset.sigs.k8s.io/jobset-name";
+/// UID of the JobSet.
+pub const JOBSET_UID: &str = "jobset.sigs.k8s.io/jobset-uid";
+/// Name of the template that a Job was made of.
+pub const REPLICATED_JOB_NAME: &str = "jobset.sigs.k8s.io/replicatedjob-name";
+/// How many Jobs are made of that template.
+pub const REPLICATED_JOB_REPLICAS: &str = "jobset.sigs.k8s.io/replicatedjob-replicas";
+/// How many Jobs the JobSet has in all.
+pub const GLOBAL_REPLICAS: &str = "jobset.sigs.k8s.io/global-replicas";
+/// Index of the Job among those of its template.
+pub const JOB_INDEX: &str = "jobset.sigs.k8s.io/job-index";
+/// Index of the Job among all of the JobSet.
+pub const JOB_GLOBAL_INDEX: &str = "jobset.sigs.k8s.io/job-global-index";
+/// SHA-1 of the Job's namespace and name.
+pub const JOB_KEY: &str = "jobset.sigs.k8s.io/job-key";
+/// Name of the Job's group.
+pub const GROUP_NAME: &str = "jobset.sigs.k8s.io/group-name";
+/// How many Jobs the group has.
+pub const GROUP_REPLICAS: &str = "jobset.sigs.k8s.io/group-replicas";
+/// Index of the Job in its group.
+pub const JOB_GROUP_INDEX: &str = "jobset.sigs.k8s.io/job-group-index";
+/// How often the JobSet had been started again when the Job was made.
+pub const RESTART_ATTEMPT: &str = "jobset.sigs.k8s.io/restart-attempt";
+/// Address of the pod that coordinates the others.
+pub const COORDINATOR: &str = "jobset.sigs.k8s.io/coordinator";
+
+// Kubernetes Job.
+
+/// Name of the Job that a pod belongs to.
+pub const JOB_NAME: &str = "batch.kubernetes.io/job-name";
+/// The same, as it was spelled before Kubernetes 1.27; still set and still used in scripts.
+pub const LEGACY_JOB_NAME: &str = "job-name";
+/// UID of the Job that a pod belongs to.
+pub const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
+/// The same, as it was spelled before Kubernetes 1.27.
+pub const LEGACY_CONTROLLER_UID: &str = "controller-uid";
+/// Index of a pod in its Job; with an Indexed Job, the rank of the node.
+pub const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+/// Finalizer on a pod until its end was counted by its Job.
+pub const JOB_TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
