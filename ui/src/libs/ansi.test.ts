@@ -1,0 +1,24 @@
+import { describe, expect, it } from 'vitest';
+
+import { pieces, plain } from './ansi';
+
+const ESC = '\u001b';
+
+describe('ansi', () => {
+  it('leaves a plain line whole', () => {
+    expect(pieces('Epoch 1')).toEqual([{ text: 'Epoch 1' }]);
+  });
+
+  it('colours until the reset', () => {
+    expect(pieces(`a ${ESC}[1;31merror${ESC}[0m b`)).toEqual([
+      { text: 'a ' },
+      { text: 'error', color: 'red', bold: true },
+      { text: ' b' },
+    ]);
+  });
+
+  it('skips extended colours, cursor movements and carriage returns', () => {
+    expect(plain(`${ESC}[38;5;208mx${ESC}[2Ky\r`)).toBe('xy');
+    expect(pieces(`${ESC}[38;2;1;2;3;1mx`)).toEqual([{ text: 'x', bold: true }]);
+  });
+});

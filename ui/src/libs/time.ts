@@ -1,0 +1,39 @@
+/** Times as people read them, in the viewer's own zone and language. */
+
+export function duration(milliseconds: number): string {
+  const total = Math.max(0, Math.floor(milliseconds / 1000));
+  const [days, hours, minutes, seconds] = [
+    Math.floor(total / 86400),
+    Math.floor(total / 3600) % 24,
+    Math.floor(total / 60) % 60,
+    total % 60,
+  ];
+  if (days > 0) return `${days}d ${hours}h`;
+  if (hours > 0) return `${hours}h ${minutes}m`;
+  if (minutes > 0) return `${minutes}m ${seconds}s`;
+  return `${seconds}s`;
+}
+
+export function between(from: string | null | undefined, to: string | null | undefined, now = Date.now()): string {
+  if (!from) return '–';
+  return duration((to ? Date.parse(to) : now) - Date.parse(from));
+}
+
+export function ago(time: string, language: string, now = Date.now()): string {
+  const seconds = (Date.parse(time) - now) / 1000;
+  const format = new Intl.RelativeTimeFormat(language, { numeric: 'auto' });
+  const steps: [Intl.RelativeTimeFormatUnit, number][] = [
+    ['day', 86400],
+    ['hour', 3600],
+    ['minute', 60],
+  ];
+  for (const [unit, size] of steps) {
+    if (Math.abs(seconds) >= size) return format.format(Math.trunc(seconds / size), unit);
+  }
+  return format.format(Math.trunc(seconds), 'second');
+}
+
+export function moment(time: string | null | undefined, language: string): string {
+  if (!time) return '–';
+  return new Intl.DateTimeFormat(language, { dateStyle: 'medium', timeStyle: 'medium' }).format(new Date(time));
+}

@@ -1,0 +1,50 @@
+import type { Messages } from './en';
+
+export const ko: Messages = {
+  app: {
+    name: 'Astrago Trainer',
+    loading: '불러오는 중…',
+    reconnecting: '서버에 다시 연결하는 중…',
+    skip: '본문으로 건너뛰기',
+  },
+  nav: {
+    jobs: '학습 작업',
+    submit: '새 작업',
+    nodes: '노드',
+    queue: '대기열',
+    runtimes: '런타임',
+    settings: '설정',
+    language: '언어',
+    theme: '밝은 화면과 어두운 화면 전환',
+    menu: '메뉴',
+    palette: '검색 및 명령',
+    logout: '로그아웃',
+  },
+  login: {
+    title: '로그인',
+    token: '액세스 토큰',
+    hint: '관리자 토큰은 데이터 폴더(기본값 ~/.local/share/astrago)의 admin.token 파일에 있습니다.',
+    submit: '로그인',
+    wrong: '유효하지 않은 토큰입니다.',
+    unreachable: '서버에 연결할 수 없습니다. `astrago up`이 실행 중인지 확인하세요.',
+  },
+  state: {
+    Pending: '대기 중',
+    Running: '실행 중',
+    Restarting: '재시작 중',
+    Suspended: '일시 중지',
+    Complete: '완료',
+    Failed: '실패',
+  },
+  logs: {
+    title: '로그',
+    search: '로그에서 찾기',
+    previous: '이전 결과',
+    next: '다음 결과',
+    wrap: '줄 바꿈',
+    times: '시간',
+    follow: '끝 따라가기',
+    count_one: '{{count}}줄',
+    count_other: '{{count}}줄',
+  },
+};
