@@ -10,6 +10,8 @@
 //! | `Stop` | – | `Done` at once; the pod then ends by SIGTERM, grace, SIGKILL |
 //! | `Stats` | – | `Stats` |
 //! | `Exec` | see below | `Started`, and later `Exited` |
+//! | `Watch` | – | `State` at once and after every change, until the supervisor ends |
+//! | `Bridges` | – | `Done` with one descriptor: the network namespace that holds the bridges |
 //!
 //! Anything may be answered by `Failed` instead, which always ends the exchange.
 //!
@@ -37,6 +39,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::state::State;
+
 pub use channel::{Channel, Error, Result, listen};
 
 /// The socket's file name in the pod's directory.
@@ -57,6 +61,10 @@ pub enum Request {
     Stats,
     /// Run a program in one of the pod's running containers.
     Exec(Exec),
+    /// Send the state now and whenever it changes.
+    Watch,
+    /// Hand over the network namespace of the bridges, which every supervisor keeps alive.
+    Bridges,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,6 +111,7 @@ pub enum Response {
         reason: Failure,
         message: String,
     },
+    State(Box<State>),
 }
 
 /// Why a request was refused, as far as the client must tell cases apart.

@@ -1,6 +1,33 @@
-//! The node agent: runs pods as sandboxed processes.
+//! The node: pods as sandboxed processes on one machine.
+//!
+//! ```text
+//!   Kubernetes API                        this machine
+//!        ^   |
+//!  status|   |pods bound here
+//!        |   v
+//!      agent  ── pod.json ──>  supervisor (one per pod)  ── clone ──>  container, container …
+//!             <─ state.json ─        │ control.sock                     own user, mount, PID,
+//!                                    └ logs, probes, restarts           network … namespaces
+//! ```
+//!
+//! The *agent* ([`run`]) is a client of the API like a kubelet: it registers a Node, resolves every
+//! reference a pod makes (ConfigMaps, Secrets, fields, images) into a [`spec::PodSpec`] and starts a
+//! *supervisor* ([`supervise`]), a small process that outlives the agent. The supervisor needs no API
+//! and no async runtime: a spec goes in, a [`state::State`] comes out. It is PID 1 of a PID namespace
+//! that holds all containers of its pod, so that nothing of the pod survives it.
+//!
+//! **Invariant:** only [`sys`] contains `unsafe`. **Invariant:** a container is started only by the
+//! supervisor that holds the pod's lock file, and only after the state file says so; therefore each
+//! attempt runs exactly once, whoever is killed when.
 
 pub mod control;
 pub mod gpu;
 pub mod image;
+pub mod layout;
 pub mod logs;
+pub mod options;
+pub mod phase;
+pub mod spec;
+pub mod state;
+
+pub use options::{Images, Options};

@@ -1,0 +1,90 @@
+//! Where things lie below the data folder.
+//!
+//! ```text
+//! pods/<uid>/pod.json            what the supervisor was told
+//!            state.json          what became of it, replaced atomically
+//!            control.sock        the supervisor's ear
+//!            lock                held by the living supervisor, and by nobody else
+//!            supervisor.log      the supervisor's own words
+//!            hosts, resolv.conf, hostname, nsswitch.conf
+//!            volumes/<name>/     ConfigMaps, Secrets, emptyDirs …
+//!            containers/<name>/  root file system layers of the current attempt
+//! volumes/<namespace>/<claim>/   persistent volume claims
+//! logs/<namespace>_<pod>_<uid>/<container>/<attempt>.log
+//! ```
+//! Logs and claims outlive the pod's folder.
+
+use std::path::{Path, PathBuf};
+
+/// The folder of one pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodDir(PathBuf);
+
+impl PodDir {
+    /// The folder of the pod with this UID below the node's data folder.
+    pub fn new(data_dir: &Path, uid: &str) -> Self {
+        Self(pods(data_dir).join(uid))
+    }
+
+    /// A pod folder at a known place.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    /// The folder itself.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// What the supervisor was told.
+    pub fn spec(&self) -> PathBuf {
+        self.0.join("pod.json")
+    }
+
+    /// What became of the pod.
+    pub fn state(&self) -> PathBuf {
+        self.0.join("state.json")
+    }
+
+    /// The supervisor's socket.
+    pub fn control(&self) -> PathBuf {
+        self.0.join("control.sock")
+    }
+
+    /// The file whose lock says that a supervisor lives.
+    pub fn lock(&self) -> PathBuf {
+        self.0.join("lock")
+    }
+
+    /// What the supervisor has to say about itself.
+    pub fn supervisor_log(&self) -> PathBuf {
+        self.0.join("supervisor.log")
+    }
+
+    /// The folder of one volume.
+    pub fn volume(&self, name: &str) -> PathBuf {
+        self.0.join("volumes").join(name)
+    }
+
+    /// The folder with one container's writable layers.
+    pub fn container(&self, name: &str) -> PathBuf {
+        self.0.join("containers").join(name)
+    }
+}
+
+/// The folder that holds all pod folders.
+pub fn pods(data_dir: &Path) -> PathBuf {
+    data_dir.join("pods")
+}
+
+/// The folder of one persistent volume claim.
+pub fn claim(data_dir: &Path, namespace: &str, claim: &str) -> PathBuf {
+    data_dir.join("volumes").join(namespace).join(claim)
+}
+
+/// The log folder of one pod.
+pub fn pod_logs(data_dir: &Path, namespace: &str, pod: &str, uid: &str) -> PathBuf {
+    data_dir
+        .join("logs")
+        .join(format!("{namespace}_{pod}_{uid}"))
+}

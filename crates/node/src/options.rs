@@ -1,0 +1,73 @@
+//! What the administrator decides about a node.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+/// How the node is set up; see each field for its default.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Name of the Node object, by default the machine's host name.
+    pub node_name: String,
+    /// Where pods, logs, volumes and images live. Created with mode 0700.
+    pub data_dir: PathBuf,
+    /// The program that is run as `<program> supervise <pod dir>`; by default this very binary.
+    pub supervisor: PathBuf,
+    /// Where the root file systems of containers come from.
+    pub images: Images,
+    /// Interpreter whose environment host-image containers see; `None` takes `python3` on `PATH`.
+    pub python: Option<PathBuf>,
+    /// Replaces what the node would find, by resource name, e.g. `cpu` to `8`.
+    pub capacity: BTreeMap<String, String>,
+    /// Labels that the Node carries besides the well-known ones.
+    pub labels: BTreeMap<String, String>,
+    /// Where the kubelet endpoints listen; port 0 picks a free one.
+    pub kubelet_listen: SocketAddr,
+    /// The bearer token that callers of the kubelet endpoints must present.
+    pub kubelet_token: String,
+    /// Host folders that pods may mount with `hostPath`; everything else is refused.
+    pub host_paths: Vec<PathBuf>,
+    /// The network that pod addresses are taken from, as address and prefix length.
+    pub pod_network: (Ipv4Addr, u8),
+    /// Whether pods may reach the world outside of the machine where that is possible.
+    pub egress: bool,
+    /// Stop all pods when the agent is cancelled, instead of leaving them to the next agent.
+    pub stop_pods: bool,
+}
+
+/// Where root file systems come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Images {
+    /// A private overlay of the host's own system folders; the image's name is ignored.
+    #[default]
+    Host,
+    /// Images pulled from OCI registries.
+    Pull,
+}
+
+impl Options {
+    /// The defaults for a node that keeps everything below `data_dir`.
+    pub fn new(data_dir: impl Into<PathBuf>) -> Self {
+        let node_name = nix::unistd::gethostname()
+            .ok()
+            .and_then(|name| name.into_string().ok())
+            .map(|name| name.to_lowercase())
+            .filter(|name| !name.is_empty())
+            .unwrap_or_else(|| "localhost".to_owned());
+        Self {
+            node_name,
+            data_dir: data_dir.into(),
+            supervisor: PathBuf::from("/proc/self/exe"),
+            images: Images::default(),
+            python: None,
+            capacity: BTreeMap::new(),
+            labels: BTreeMap::new(),
+            kubelet_listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            kubelet_token: String::new(),
+            host_paths: Vec::new(),
+            pod_network: (Ipv4Addr::new(10, 224, 0, 0), 12),
+            egress: true,
+            stop_pods: false,
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What became of a pod, as its supervisor writes it down.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::phase::Phase;
+
+/// The whole state of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    pub phase: Phase,
+    /// Why the pod as a whole failed, when that is not a container's doing (`DeadlineExceeded` …).
+    pub reason: Option<String>,
+    pub message: Option<String>,
+    pub started_at: Option<Timestamp>,
+    pub finished_at: Option<Timestamp>,
+    /// Things that could not be had on this machine, for events.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+    /// The pod has been asked to stop; nothing is started any more.
+    #[serde(default)]
+    pub stopping: bool,
+    #[serde(default)]
+    pub init_containers: Vec<ContainerState>,
+    #[serde(default)]
+    pub containers: Vec<ContainerState>,
+}
+
+/// The state of one container.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ContainerState {
+    pub name: String,
+    /// 0 for the first start, one more for each start after that; names the log file.
+    pub attempt: u32,
+    pub status: Status,
+    /// How the attempt before this one ended.
+    pub last: Option<Terminated>,
+    /// The startup probe, if any, succeeded.
+    #[serde(default)]
+    pub started: bool,
+    #[serde(default)]
+    pub ready: bool,
+}
+
+/// What a container is doing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Status {
+    Waiting {
+        reason: String,
+        message: Option<String>,
+    },
+    Running {
+        started_at: Timestamp,
+    },
+    Terminated(Terminated),
+}
+
+impl Default for Status {
+    fn default() -> Self {
+        Self::Waiting {
+            reason: "PodInitializing".to_owned(),
+            message: None,
+        }
+    }
+}
+
+/// How a container ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Terminated {
+    /// 128 + signal when a signal ended it.
+    pub exit_code: i32,
+    pub signal: Option<i32>,
+    /// `Completed`, `Error`, `OOMKilled`, `StartError` …
+    pub reason: String,
+    pub message: Option<String>,
+    pub started_at: Option<Timestamp>,
+    pub finished_at: Timestamp,
+}
+
+impl State {
+    /// Reads the state file; `None` when there is none yet.
+    pub fn read(path: &Path) -> Result<Option<Self>> {
+        let bytes = match std::fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => {
+                return Err(Error::Read {
+                    path: path.to_owned(),
+                    source,
+                });
+            }
+        };
+        serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|source| Error::Parse {
+                path: path.to_owned(),
+                source,
+            })
+    }
+
+    /// Replaces the state file; a reader sees the old or the new one, never a part.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let bytes = serde_json::to_vec(self).map_err(|source| Error::Parse {
+            path: path.to_owned(),
+            source,
+        })?;
+        let draft = path.with_extension("json.new");
+        std::fs::write(&draft, bytes)
+            .and_then(|()| std::fs::rename(&draft, path))
+            .map_err(|source| Error::Write {
+                path: path.to_owned(),
+                source,
+            })
+    }
+
+    /// All containers, init containers first.
+    pub fn all(&self) -> impl Iterator<Item = &ContainerState> {
+        self.init_containers.iter().chain(&self.containers)
+    }
+
+    /// The container of that name.
+    pub fn container(&self, name: &str) -> Option<&ContainerState> {
+        self.all().find(|container| container.name == name)
+    }
+}
+
+impl ContainerState {
+    /// A process of this container may exist.
+    pub fn is_running(&self) -> bool {
+        matches!(self.status, Status::Running { .. })
+    }
+
+    /// How the current attempt ended, if it has.
+    pub fn terminated(&self) -> Option<&Terminated> {
+        match &self.status {
+            Status::Terminated(terminated) => Some(terminated),
+            Status::Waiting { .. } | Status::Running { .. } => None,
+        }
+    }
+}
+
+/// What goes wrong with state files.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    #[error("failed to read {}", path.display())]
+    Read {
+        path: std::path::PathBuf,
+        source: std::io::Error,
+    },
+    #[error("failed to write {}", path.display())]
+    Write {
+        path: std::path::PathBuf,
+        source: std::io::Error,
+    },
+    #[error("{} is not a state file", path.display())]
+    Parse {
+        path: std::path::PathBuf,
+        source: serde_json::Error,
+    },
+}
+
+/// The result of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
