@@ -1,0 +1,151 @@
+//! What every controller is given: the client, the clock, the shared copies of the world, and where to tell
+//! people what happened.
+
+use std::fmt;
+use std::sync::Arc;
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{Client, Resource};
+use tokio::sync::mpsc;
+
+use crate::clock::SharedClock;
+use crate::events::{Notice, Recorder};
+use crate::mirror::Mirror;
+use crate::queue::{ObjectKey, Queue};
+use crate::report::Metrics;
+
+/// Field manager of everything that our controllers apply.
+pub const FIELD_MANAGER: &str = "astrago-controllers";
+
+/// Shared by all controllers of one run.
+pub struct Context {
+    /// The only road to the API server.
+    pub client: Client,
+    /// The only source of time.
+    pub clock: SharedClock,
+    /// Events for people.
+    pub events: Recorder,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// Copies of the objects that the controllers read.
+    pub mirrors: Mirrors,
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("mirrors", &self.mirrors)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Context {
+    /// A context with empty mirrors, and the notices that [`crate::events::write`] is to write.
+    pub fn new(
+        client: Client,
+        clock: SharedClock,
+        metrics: Arc<Metrics>,
+    ) -> (Arc<Self>, mpsc::UnboundedReceiver<Notice>) {
+        let (events, notices) = Recorder::new();
+        (
+            Arc::new(Self {
+                client,
+                clock,
+                events,
+                metrics,
+                mirrors: Mirrors::new(),
+            }),
+            notices,
+        )
+    }
+
+    /// An empty queue on this context's clock.
+    pub fn queue(&self) -> Arc<Queue> {
+        Arc::new(Queue::new(Arc::clone(&self.clock)))
+    }
+}
+
+/// One shared copy per kind.
+#[derive(Debug)]
+pub struct Mirrors {
+    /// Jobs, by [`owner_entry`].
+    pub jobs: Mirror<Job>,
+    /// Pods, by [`owner_entry`], [`job_entry`] and [`node_entry`].
+    pub pods: Mirror<Pod>,
+    /// Nodes, without an index.
+    pub nodes: Mirror<Node>,
+}
+
+impl Mirrors {
+    fn new() -> Self {
+        Self {
+            jobs: Mirror::new(|job| {
+                owner_uid(job)
+                    .map(|uid| owner_entry(&uid))
+                    .into_iter()
+                    .collect()
+            }),
+            pods: Mirror::new(pod_entries),
+            nodes: Mirror::new(|_| Vec::new()),
+        }
+    }
+}
+
+/// Index entry of all objects that the object with this uid controls.
+pub fn owner_entry(uid: &str) -> String {
+    format!("owner:{uid}")
+}
+
+/// Index entry of all pods of a job of this name, of the present job and of deleted ones of the same name.
+pub fn job_entry(job: &ObjectKey) -> String {
+    format!("job:{job}")
+}
+
+/// Index entry of all pods that are bound to a node.
+pub fn node_entry(node: &str) -> String {
+    format!("node:{node}")
+}
+
+/// The uid of the object that controls this one.
+pub fn owner_uid<K: Resource>(object: &K) -> Option<String> {
+    let owners = object.meta().owner_references.iter().flatten();
+    owners
+        .into_iter()
+        .find(|owner| owner.controller == Some(true))
+        .map(|owner| owner.uid.clone())
+}
+
+/// The name of the object of this kind that controls this one.
+pub fn owner_name<K: Resource>(object: &K, kind: &str) -> Option<String> {
+    let owners = object.meta().owner_references.iter().flatten();
+    let mut owners = owners
+        .into_iter()
+        .filter(|owner| owner.controller == Some(true));
+    owners
+        .find(|owner| owner.kind == kind)
+        .map(|owner| owner.name.clone())
+}
+
+/// The name of the job that a pod says it belongs to.
+pub fn job_of(pod: &Pod) -> Option<ObjectKey> {
+    let labels = pod.metadata.labels.as_ref()?;
+    let name = labels
+        .get("batch.kubernetes.io/job-name")
+        .or_else(|| labels.get("job-name"))?;
+    Some(ObjectKey::new(
+        pod.metadata.namespace.clone().unwrap_or_default(),
+        name.clone(),
+    ))
+}
+
+fn pod_entries(pod: &Pod) -> Vec<String> {
+    let owner = owner_uid(pod).map(|uid| owner_entry(&uid));
+    let job = job_of(pod).map(|job| job_entry(&job));
+    let node = pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.node_name.as_deref())
+        .map(node_entry);
+    [owner, job, node].into_iter().flatten().collect()
+}
