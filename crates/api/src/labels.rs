@@ -72,3 +72,14 @@ pub const LEGACY_CONTROLLER_UID: &str = "controller-uid";
 pub const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
 /// Finalizer on a pod until its end was counted by its Job.
 pub const JOB_TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
+
+// Gangs.
+
+/// Label or annotation on pods: the name of their gang in the namespace. Pods of one gang are
+/// started together or not at all. It overrides what the scheduler would derive from JobSets.
+pub const GANG: &str = "astrago.io/gang";
+/// Label or annotation on pods: how many pods their gang has. Without it, the parallelism of
+/// the Job that owns the pod.
+pub const GANG_SIZE: &str = "astrago.io/gang-size";
+/// Label on pods of the Training Operator v1: the name of their job.
+pub const TRAINING_JOB_NAME: &str = "training.kubeflow.org/job-name";

@@ -25,6 +25,7 @@ pub mod conditions;
 mod job_set;
 pub mod labels;
 pub mod names;
+pub mod quantity;
 mod runtime;
 mod schema;
 mod train_job;
