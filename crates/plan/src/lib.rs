@@ -1,1 +1,3 @@
 //! From a TrainJob and its runtime to the exact pods that will run. Pure.
+
+pub mod fit;
