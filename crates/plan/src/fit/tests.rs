@@ -224,7 +224,7 @@ fn a_sentence_reads_back(#[case] text: &str) {
     assert_eq!(waiting.to_string(), text);
 }
 
-fn amount() -> impl Strategy<Value = Amount> {
+fn amount() -> impl Strategy<Value = Amount> + Clone {
     prop_oneof![
         (0_i64..64).prop_map(Amount::whole),
         (0_i64..64_000).prop_map(Amount::milli)
