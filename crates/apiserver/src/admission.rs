@@ -29,16 +29,24 @@ pub(crate) fn admit(
 }
 
 pub(crate) fn invalid(kind: &Kind, object: &Value, errors: Vec<FieldError>) -> ApiError {
-    ApiError::Invalid { subject: kind.kind_subject(metadata::text(object, "name")), errors }
+    ApiError::Invalid {
+        subject: kind.kind_subject(metadata::text(object, "name")),
+        errors,
+    }
 }
 
 /// What the caller asked to happen to fields that the kind does not have.
 fn unknown_fields(unknown: &[String], validation: FieldValidation) -> Result<Vec<String>> {
-    let lines = unknown.iter().map(|field| format!("unknown field {field:?}"));
+    let lines = unknown
+        .iter()
+        .map(|field| format!("unknown field {field:?}"));
     match validation {
         FieldValidation::Strict if !unknown.is_empty() => {
             let lines: Vec<_> = lines.collect();
-            Err(ApiError::bad_request(format!("strict decoding error: {}", lines.join(", "))))
+            Err(ApiError::bad_request(format!(
+                "strict decoding error: {}",
+                lines.join(", ")
+            )))
         }
         FieldValidation::Warn => Ok(lines.collect()),
         FieldValidation::Strict | FieldValidation::Ignore => Ok(Vec::new()),

@@ -48,11 +48,19 @@ pub(crate) async fn ensure(
     fields.insert("uid".to_owned(), metadata::new_uid().into());
     fields.insert("creationTimestamp".to_owned(), now.into());
     let draft = Draft::new(resource, &object);
-    let write = Write { resource: resource.into(), name: key, action: Action::Create(draft) };
+    let write = Write {
+        resource: resource.into(),
+        name: key,
+        action: Action::Create(draft),
+    };
     match core.store.write(write).await {
         Ok(_) | Err(WriteError::AlreadyExists) => Ok(()),
         Err(error) => {
-            let subject = crate::status::Subject { resource: resource.to_owned(), name: name.to_owned(), group: String::new() };
+            let subject = crate::status::Subject {
+                resource: resource.to_owned(),
+                name: name.to_owned(),
+                group: String::new(),
+            };
             Err(ApiError::from_write(error, subject, namespace))
         }
     }

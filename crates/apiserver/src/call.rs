@@ -34,7 +34,11 @@ impl Call {
 
     /// The namespace for storage: empty for cluster-scoped kinds, even where the path has one.
     pub(crate) fn namespace(&self) -> &str {
-        if self.kind.namespaced { &self.path.namespace } else { "" }
+        if self.kind.namespaced {
+            &self.path.namespace
+        } else {
+            ""
+        }
     }
 
     /// The object that the path names.
@@ -57,8 +61,19 @@ impl Call {
         if !self.parameters.field_manager.is_empty() {
             return self.parameters.field_manager.clone();
         }
-        let agent = self.headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
-        let program = agent.unwrap_or_default().split('/').next().unwrap_or_default();
-        if program.is_empty() { "unknown".to_owned() } else { program.chars().take(128).collect() }
+        let agent = self
+            .headers
+            .get(http::header::USER_AGENT)
+            .and_then(|value| value.to_str().ok());
+        let program = agent
+            .unwrap_or_default()
+            .split('/')
+            .next()
+            .unwrap_or_default();
+        if program.is_empty() {
+            "unknown".to_owned()
+        } else {
+            program.chars().take(128).collect()
+        }
     }
 }

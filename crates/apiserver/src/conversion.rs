@@ -15,7 +15,9 @@ pub(crate) fn rendered(kind: &Kind, object: &Object) -> Bytes {
         return object.json.clone();
     }
     let value = from_storage(kind, object.value());
-    Draft::new(&kind.resource, &value).finish(object.name.clone(), object.revision).json
+    Draft::new(&kind.resource, &value)
+        .finish(object.name.clone(), object.revision)
+        .json
 }
 
 pub(crate) fn from_storage(kind: &Kind, mut value: Value) -> Value {
@@ -32,7 +34,10 @@ pub(crate) fn to_storage(kind: &Kind, mut value: Value) -> Value {
     if kind.api_version != kind.storage_api_version {
         value["apiVersion"] = kind.storage_api_version.as_str().into();
         if &*kind.group == "events.k8s.io" {
-            rename(&mut value, EVENT_FIELDS.iter().map(|(core, new)| (*new, *core)));
+            rename(
+                &mut value,
+                EVENT_FIELDS.iter().map(|(core, new)| (*new, *core)),
+            );
             default_event_times(&mut value);
         }
     }
@@ -51,15 +56,20 @@ const EVENT_FIELDS: [(&str, &str); 7] = [
 ];
 
 fn rename<'a>(value: &mut Value, names: impl Iterator<Item = (&'a str, &'a str)>) {
-    let Some(object) = value.as_object_mut() else { return };
-    let renamed: Map<_, _> =
-        names.filter_map(|(from, to)| Some((to.to_owned(), object.remove(from)?))).collect();
+    let Some(object) = value.as_object_mut() else {
+        return;
+    };
+    let renamed: Map<_, _> = names
+        .filter_map(|(from, to)| Some((to.to_owned(), object.remove(from)?)))
+        .collect();
     object.extend(renamed);
 }
 
 /// Readers of core events look at `firstTimestamp`; writers of the new kind only set `eventTime`.
 fn default_event_times(value: &mut Value) {
-    let Some(time) = value["eventTime"].as_str() else { return };
+    let Some(time) = value["eventTime"].as_str() else {
+        return;
+    };
     let seconds = match time.split_once('.') {
         Some((seconds, _)) => format!("{seconds}Z"),
         None => time.to_owned(),
@@ -81,7 +91,9 @@ mod tests {
     #[test]
     fn an_event_reads_the_same_through_both_kinds() {
         let registry = Registry::new([]);
-        let kind = registry.find("events.k8s.io", "v1", "events").expect("a built-in kind");
+        let kind = registry
+            .find("events.k8s.io", "v1", "events")
+            .expect("a built-in kind");
         let event = json!({
             "apiVersion": "events.k8s.io/v1", "kind": "Event", "note": "hello",
             "eventTime": "2026-01-02T03:04:05.123456Z",

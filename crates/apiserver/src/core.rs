@@ -72,5 +72,6 @@ impl Core {
 /// All stored definitions.
 pub(crate) fn definitions(store: &Store) -> Vec<Value> {
     let page = store.list(DEFINITIONS, &Query::default());
-    page.map(|page| page.objects.iter().map(|object| object.value()).collect()).unwrap_or_default()
+    page.map(|page| page.objects.iter().map(|object| object.value()).collect())
+        .unwrap_or_default()
 }

@@ -14,19 +14,28 @@ pub(crate) const MAX_BODY: usize = 3 << 20;
 pub(crate) async fn read(body: Body) -> Result<Bytes> {
     use http_body_util::{BodyExt as _, LengthLimitError, Limited};
     let collected = Limited::new(body, MAX_BODY).collect().await;
-    collected.map(http_body_util::Collected::to_bytes).map_err(|error| {
-        if error.is::<LengthLimitError>() {
-            ApiError::TooLarge(MAX_BODY)
-        } else {
-            ApiError::bad_request("the request's body ended early")
-        }
-    })
+    collected
+        .map(http_body_util::Collected::to_bytes)
+        .map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                ApiError::TooLarge(MAX_BODY)
+            } else {
+                ApiError::bad_request("the request's body ended early")
+            }
+        })
 }
 
 /// The media type without parameters.
 pub(crate) fn media_type(headers: &HeaderMap) -> &str {
-    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    value.unwrap_or_default().split(';').next().unwrap_or_default().trim()
+    let value = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    value
+        .unwrap_or_default()
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
 }
 
 /// An object from a body.
@@ -37,20 +46,25 @@ pub(crate) fn object(headers: &HeaderMap, body: &[u8]) -> Result<Value> {
         "" | "application/json" | "*/*" => json(body)?,
         _ => {
             return Err(ApiError::UnsupportedMediaType(
-                "application/json, application/yaml, application/vnd.kubernetes.protobuf".to_owned(),
+                "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+                    .to_owned(),
             ));
         }
     };
     if value.is_object() {
         Ok(value)
     } else {
-        Err(ApiError::bad_request("the body of the request is not an object"))
+        Err(ApiError::bad_request(
+            "the body of the request is not an object",
+        ))
     }
 }
 
 pub(crate) fn json(body: &[u8]) -> Result<Value> {
     serde_json::from_slice(body).map_err(|error| {
-        ApiError::bad_request(format!("the body of the request is not valid JSON: {error}"))
+        ApiError::bad_request(format!(
+            "the body of the request is not valid JSON: {error}"
+        ))
     })
 }
 
@@ -62,10 +76,14 @@ pub(crate) fn yaml(body: &[u8]) -> Result<Value> {
     let text = std::str::from_utf8(body)
         .map_err(|_| ApiError::bad_request("the body of the request is not valid UTF-8"))?;
     serde_saphyr::from_str(text).map_err(|error| {
-        ApiError::bad_request(format!("the body of the request is not valid YAML: {error}"))
+        ApiError::bad_request(format!(
+            "the body of the request is not valid YAML: {error}"
+        ))
     })
 }
 
 fn protobuf(_body: &[u8]) -> Result<Value> {
-    Err(ApiError::UnsupportedMediaType("application/json".to_owned()))
+    Err(ApiError::UnsupportedMediaType(
+        "application/json".to_owned(),
+    ))
 }

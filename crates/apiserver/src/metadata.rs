@@ -14,7 +14,9 @@ pub(crate) fn of(object: &mut Value) -> &mut Map<String, Value> {
     if !object["metadata"].is_object() {
         object["metadata"] = Value::Object(Map::new());
     }
-    object["metadata"].as_object_mut().expect("it was just made a map")
+    object["metadata"]
+        .as_object_mut()
+        .expect("it was just made a map")
 }
 
 pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
@@ -22,7 +24,12 @@ pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
 }
 
 pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
-    object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+    object["metadata"]["finalizers"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
 }
 
 pub(crate) fn is_terminating(object: &Value) -> bool {
@@ -46,7 +53,14 @@ pub(crate) fn new_uid() -> String {
     bytes[6] = (bytes[6] & 0x0f) | 0x40;
     bytes[8] = (bytes[8] & 0x3f) | 0x80;
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    format!(
+        "{}-{}-{}-{}-{}",
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..]
+    )
 }
 
 /// Kubernetes' time stamps have seconds only.
@@ -60,9 +74,16 @@ pub(crate) fn validate(object: &Value, label_names_only: bool) -> Vec<FieldError
     let metadata = &object["metadata"];
     let name = metadata["name"].as_str().unwrap_or_default();
     if name.is_empty() {
-        errors.push(FieldError::required("metadata.name", "name or generateName is required"));
+        errors.push(FieldError::required(
+            "metadata.name",
+            "name or generateName is required",
+        ));
     } else if let Some(problem) = name_problem(name, label_names_only) {
-        errors.push(FieldError::invalid("metadata.name", &metadata["name"], problem));
+        errors.push(FieldError::invalid(
+            "metadata.name",
+            &metadata["name"],
+            problem,
+        ));
     }
     for (field, is_label) in [("labels", true), ("annotations", false)] {
         for (key, value) in metadata[field].as_object().into_iter().flatten() {
@@ -78,7 +99,11 @@ pub(crate) fn validate(object: &Value, label_names_only: bool) -> Vec<FieldError
                 Some(_) => {}
                 None => {
                     let at = format!("metadata.{field}.{key}");
-                    errors.push(FieldError::type_invalid(at, value, "must be of type string"));
+                    errors.push(FieldError::type_invalid(
+                        at,
+                        value,
+                        "must be of type string",
+                    ));
                 }
             }
         }
@@ -92,7 +117,12 @@ pub(crate) fn validate(object: &Value, label_names_only: bool) -> Vec<FieldError
     if annotations > 256 << 10 {
         errors.push(FieldError::too_long("metadata.annotations", 256 << 10));
     }
-    for (index, owner) in metadata["ownerReferences"].as_array().into_iter().flatten().enumerate() {
+    for (index, owner) in metadata["ownerReferences"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .enumerate()
+    {
         for field in ["apiVersion", "kind", "name", "uid"] {
             if owner[field].as_str().unwrap_or_default().is_empty() {
                 let at = format!("metadata.ownerReferences[{index}].{field}");
@@ -100,11 +130,20 @@ pub(crate) fn validate(object: &Value, label_names_only: bool) -> Vec<FieldError
             }
         }
     }
-    for (index, finalizer) in metadata["finalizers"].as_array().into_iter().flatten().enumerate() {
+    for (index, finalizer) in metadata["finalizers"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .enumerate()
+    {
         let text = finalizer.as_str().unwrap_or_default();
         if key_problem(text).is_some() {
             let at = format!("metadata.finalizers[{index}]");
-            errors.push(FieldError::invalid(at, finalizer, "must be a qualified name"));
+            errors.push(FieldError::invalid(
+                at,
+                finalizer,
+                "must be a qualified name",
+            ));
         }
     }
     errors
@@ -141,20 +180,26 @@ fn key_problem(key: &str) -> Option<&'static str> {
         None => (None, key),
     };
     if prefix.is_some_and(|prefix| name_problem(&prefix.to_ascii_lowercase(), false).is_some()) {
-        return Some("prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character");
+        return Some(
+            "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character",
+        );
     }
     match name.len() {
         0 => Some("name part must be non-empty"),
         64.. => Some("name part must be no more than 63 characters"),
         _ if is_label_value(name) => None,
-        _ => Some("name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"),
+        _ => Some(
+            "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
+        ),
     }
 }
 
 fn is_label_value(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.len() <= 63
-        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
+        && bytes
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
         && bytes.first().is_none_or(u8::is_ascii_alphanumeric)
         && bytes.last().is_none_or(u8::is_ascii_alphanumeric)
 }
@@ -193,6 +238,12 @@ mod tests {
     )]
     fn names_what_is_wrong(#[case] metadata: Value, #[case] want: &[&str]) {
         let errors = validate(&json!({ "metadata": metadata }), false);
-        assert_eq!(errors.iter().map(|error| error.field.as_str()).collect::<Vec<_>>(), want);
+        assert_eq!(
+            errors
+                .iter()
+                .map(|error| error.field.as_str())
+                .collect::<Vec<_>>(),
+            want
+        );
     }
 }

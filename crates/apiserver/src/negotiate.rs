@@ -22,9 +22,17 @@ pub(crate) fn output(accept: &str) -> Result<Output> {
         let mut parts = clause.split(';').map(str::trim);
         let media = parts.next().unwrap_or_default();
         let parameters: Vec<_> = parts.filter_map(|part| part.split_once('=')).collect();
-        let parameter = |name| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
+        let parameter = |name| {
+            parameters
+                .iter()
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| *value)
+        };
         protobuf |= media == "application/vnd.kubernetes.protobuf";
-        if !matches!(media, "application/json" | "application/*" | "*/*" | "application/yaml" | "text/plain") {
+        if !matches!(
+            media,
+            "application/json" | "application/*" | "*/*" | "application/yaml" | "text/plain"
+        ) {
             continue;
         }
         match (parameter("as"), parameter("v")) {
@@ -38,7 +46,11 @@ pub(crate) fn output(accept: &str) -> Result<Output> {
         }
     }
     // Clients that ask for protobuf alone still read JSON by its content type.
-    if protobuf { Ok(Output::Json) } else { Err(ApiError::NotAcceptable("application/json")) }
+    if protobuf {
+        Ok(Output::Json)
+    } else {
+        Err(ApiError::NotAcceptable("application/json"))
+    }
 }
 
 #[cfg(test)]
@@ -55,8 +67,14 @@ mod tests {
         Output::Table("meta.k8s.io/v1")
     )]
     #[case("application/vnd.kubernetes.protobuf,application/json", Output::Json)]
-    #[case("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", Output::Json)]
-    #[case("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Output::Metadata)]
+    #[case(
+        "application/json;as=Table;v=v9;g=meta.k8s.io,application/json",
+        Output::Json
+    )]
+    #[case(
+        "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+        Output::Metadata
+    )]
     fn takes_the_first_that_fits(#[case] accept: &str, #[case] want: Output) {
         assert_eq!(output(accept).unwrap(), want);
     }

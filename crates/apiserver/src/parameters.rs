@@ -110,10 +110,13 @@ pub(crate) fn dry_run(value: &str) -> Result<bool> {
 
 /// The pairs of a query, decoded.
 pub fn pairs(query: &str) -> impl Iterator<Item = (String, String)> {
-    query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        (decoded(key), decoded(value))
-    })
+    query
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decoded(key), decoded(value))
+        })
 }
 
 /// Only absence, `0` and `false` are false: Python sends `True`.
@@ -144,8 +147,13 @@ fn decoded(text: &str) -> String {
     let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {
         rest = tail;
-        let escape = tail.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        match (first, escape.and_then(|digits| u8::from_str_radix(digits, 16).ok())) {
+        let escape = tail
+            .get(..2)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
+        match (
+            first,
+            escape.and_then(|digits| u8::from_str_radix(digits, 16).ok()),
+        ) {
             (b'%', Some(byte)) => {
                 bytes.push(byte);
                 rest = &tail[2..];

@@ -105,9 +105,13 @@ pub fn parse(path: &str) -> Option<Target> {
         _ => rest,
     };
     let mut rest = rest.iter().copied();
-    rest.next().unwrap_or_default().clone_into(&mut found.resource);
+    rest.next()
+        .unwrap_or_default()
+        .clone_into(&mut found.resource);
     rest.next().unwrap_or_default().clone_into(&mut found.name);
-    rest.next().unwrap_or_default().clone_into(&mut found.subresource);
+    rest.next()
+        .unwrap_or_default()
+        .clone_into(&mut found.subresource);
     found.rest = rest.collect::<Vec<_>>().join("/");
     Some(Target::Resource(found))
 }
@@ -130,7 +134,9 @@ fn percent_decoded(text: &str) -> Option<String> {
         bytes.push(u8::from_str_radix(digits, 16).ok()?);
         rest = &rest[2..];
     }
-    String::from_utf8(bytes).ok().filter(|text| !text.contains('/'))
+    String::from_utf8(bytes)
+        .ok()
+        .filter(|text| !text.contains('/'))
 }
 
 #[cfg(test)]
@@ -150,7 +156,9 @@ mod tests {
     #[case::encoded("/api/v1/nodes/a%3Ab", ("", "", "nodes", "a:b", ""))]
     #[case::double_slash("/api/v1//pods", ("", "", "pods", "", ""))]
     fn resolves(#[case] path: &str, #[case] want: (&str, &str, &str, &str, &str)) {
-        let Some(Target::Resource(found)) = parse(path) else { panic!("{path} is a resource") };
+        let Some(Target::Resource(found)) = parse(path) else {
+            panic!("{path} is a resource")
+        };
         let found = (
             found.group.as_str(),
             found.namespace.as_str(),

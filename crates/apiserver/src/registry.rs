@@ -36,7 +36,9 @@ pub struct Table {
 impl Registry {
     /// The built-in kinds and those of `definitions`.
     pub fn new<'a>(definitions: impl IntoIterator<Item = &'a Value>) -> Self {
-        let registry = Self { table: RwLock::default() };
+        let registry = Self {
+            table: RwLock::default(),
+        };
         registry.replace(definitions);
         registry
     }
@@ -45,11 +47,17 @@ impl Registry {
     pub fn replace<'a>(&self, definitions: impl IntoIterator<Item = &'a Value>) {
         let builtin = builtin::kinds().iter().map(Kind::builtin);
         let custom = definitions.into_iter().flat_map(crd::kinds);
-        let mut table = Table { generation: self.table().generation + 1, ..Table::default() };
+        let mut table = Table {
+            generation: self.table().generation + 1,
+            ..Table::default()
+        };
         for kind in builtin.chain(custom) {
             let kind = Arc::new(kind);
-            let path =
-                (Arc::clone(&kind.group), Arc::clone(&kind.version), Arc::clone(&kind.plural));
+            let path = (
+                Arc::clone(&kind.group),
+                Arc::clone(&kind.version),
+                Arc::clone(&kind.plural),
+            );
             table.by_plural.insert(path, Arc::clone(&kind));
             table.kinds.push(kind);
         }
@@ -79,6 +87,8 @@ impl Table {
 
     /// The kind of an `apiVersion` and `kind` in an object.
     pub fn by_kind(&self, api_version: &str, name: &str) -> Option<&Arc<Kind>> {
-        self.kinds.iter().find(|kind| kind.api_version == api_version && *kind.kind == *name)
+        self.kinds
+            .iter()
+            .find(|kind| kind.api_version == api_version && *kind.kind == *name)
     }
 }

@@ -12,7 +12,12 @@ use crate::negotiate::Output;
 use crate::store::Object;
 
 /// An answer with one object, in the form that the request asks for.
-pub(crate) fn object(call: &Call, object: &Object, code: StatusCode, warnings: &[String]) -> Response {
+pub(crate) fn object(
+    call: &Call,
+    object: &Object,
+    code: StatusCode,
+    warnings: &[String],
+) -> Response {
     let body = shown(call, object);
     let mut response = json_bytes(code, body);
     add_warnings(call, &mut response, warnings);
@@ -87,26 +92,35 @@ pub(crate) fn json_value(code: StatusCode, value: &Value) -> Response {
 pub(crate) fn json_bytes(code: StatusCode, body: Bytes) -> Response {
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = code;
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
     response
 }
 
 pub(crate) fn text(code: StatusCode, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = code;
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
     response
 }
 
 /// `Warning` headers, which kubectl prints: the deprecation of the version, and what admission says.
 pub(crate) fn add_warnings(call: &Call, response: &mut Response, warnings: &[String]) {
-    let deprecation = call.kind.custom.as_ref().and_then(|custom| custom.deprecation.as_ref());
+    let deprecation = call
+        .kind
+        .custom
+        .as_ref()
+        .and_then(|custom| custom.deprecation.as_ref());
     for warning in deprecation.into_iter().chain(warnings) {
-        let clean: String = warning.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').collect();
+        let clean: String = warning
+            .chars()
+            .filter(|c| c.is_ascii_graphic() || *c == ' ')
+            .collect();
         let quoted = clean.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
             response.headers_mut().append(header::WARNING, value);

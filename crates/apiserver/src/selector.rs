@@ -32,7 +32,9 @@ impl Labels {
         parser.blanks();
         while !parser.rest.is_empty() {
             requirements.push(parser.requirement().map_err(|problem| {
-                ApiError::bad_request(format!("unable to parse label selector {text:?}: {problem}"))
+                ApiError::bad_request(format!(
+                    "unable to parse label selector {text:?}: {problem}"
+                ))
             })?);
             parser.blanks();
         }
@@ -142,12 +144,16 @@ impl<'a> Parser<'a> {
 
     fn bound(&mut self) -> Result<i64, String> {
         let word = self.word();
-        word.parse().map_err(|_| format!("{word:?} is not an integer"))
+        word.parse()
+            .map_err(|_| format!("{word:?} is not an integer"))
     }
 
     fn values(&mut self) -> Result<BTreeSet<String>, String> {
         if !self.take("(") {
-            return Err(format!("expected a list in parentheses before {:?}", self.rest));
+            return Err(format!(
+                "expected a list in parentheses before {:?}",
+                self.rest
+            ));
         }
         let mut values = BTreeSet::new();
         loop {
@@ -156,7 +162,10 @@ impl<'a> Parser<'a> {
                 return Ok(values);
             }
             if !self.take(",") {
-                return Err(format!("expected a comma or a parenthesis before {:?}", self.rest));
+                return Err(format!(
+                    "expected a comma or a parenthesis before {:?}",
+                    self.rest
+                ));
             }
         }
     }
@@ -193,7 +202,9 @@ impl Fields {
                 }
             };
             if !supported(path) {
-                return Err(ApiError::bad_request(format!("field label not supported: {path}")));
+                return Err(ApiError::bad_request(format!(
+                    "field label not supported: {path}"
+                )));
             }
             match rest {
                 Ok(value) => found.equal.push((path.to_owned(), unescaped(value))),
@@ -216,8 +227,13 @@ impl Fields {
     /// Whether the object has the wanted values; `value` reads a field, absent ones as "".
     pub fn matches(&self, value: impl Fn(&str) -> Option<Box<str>>) -> bool {
         let text = |path: &str| value(path).unwrap_or_default();
-        self.equal.iter().all(|(path, wanted)| *text(path) == **wanted)
-            && self.unequal.iter().all(|(path, unwanted)| *text(path) != **unwanted)
+        self.equal
+            .iter()
+            .all(|(path, wanted)| *text(path) == **wanted)
+            && self
+                .unequal
+                .iter()
+                .all(|(path, unwanted)| *text(path) != **unwanted)
     }
 }
 
@@ -241,7 +257,11 @@ fn unescaped(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     let mut characters = value.chars();
     while let Some(c) = characters.next() {
-        out.extend(if c == '\\' { characters.next() } else { Some(c) });
+        out.extend(if c == '\\' {
+            characters.next()
+        } else {
+            Some(c)
+        });
     }
     out
 }

@@ -35,8 +35,10 @@ impl Server {
     /// Opens the store in the data directory and starts the tasks of the server on the current
     /// runtime. Everything that clients expect to exist does when this returns.
     pub async fn open(options: Options) -> Result<Self> {
-        let settings =
-            store::Options { directory: options.directory.clone(), limits: Limits::default() };
+        let settings = store::Options {
+            directory: options.directory.clone(),
+            limits: Limits::default(),
+        };
         let (store, pending) = Store::open(&settings)?;
         let registry = Arc::new(Registry::new(&definitions(&store)));
         let observer = {
@@ -49,15 +51,25 @@ impl Server {
         };
         pending.start(Box::new(observer))?;
         let stopping = CancellationToken::new();
-        let core = Arc::new(Core { store, registry, options, stopping: stopping.clone() });
+        let core = Arc::new(Core {
+            store,
+            registry,
+            options,
+            stopping: stopping.clone(),
+        });
         bootstrap::run(&core).await.map_err(Error::Bootstrap)?;
-        Ok(Self { core, _stop: Arc::new(stopping.drop_guard()) })
+        Ok(Self {
+            core,
+            _stop: Arc::new(stopping.drop_guard()),
+        })
     }
 
     /// The whole API. Requests are authenticated by bearer token or client certificate, or carry an
     /// [`Identity`] among their extensions, which nothing outside this process can add.
     pub fn router(&self) -> Router {
-        Router::new().fallback(dispatch::handle).with_state(self.clone())
+        Router::new()
+            .fallback(dispatch::handle)
+            .with_state(self.clone())
     }
 
     /// The API as one identity sees it, without a socket: `kube::Client::new(server.local(..), "default")`.

@@ -47,7 +47,10 @@ pub enum ApiError {
     #[error("Apply failed with {}: {}", conflicts(.0.len()), lines(.0))]
     ApplyConflict(Vec<(String, String)>),
     #[error("{} {:?} is invalid: {}", subject.qualified(), subject.name, summary(errors))]
-    Invalid { subject: Subject, errors: Vec<FieldError> },
+    Invalid {
+        subject: Subject,
+        errors: Vec<FieldError>,
+    },
     #[error("{0}")]
     BadRequest(String),
     #[error("Unauthorized")]
@@ -88,7 +91,10 @@ impl ApiError {
     pub fn from_write(error: WriteError, subject: Subject, namespace: &str) -> Self {
         match error {
             WriteError::AlreadyExists => Self::AlreadyExists(subject),
-            WriteError::Conflict => Self::Conflict { subject, message: MODIFIED.to_owned() },
+            WriteError::Conflict => Self::Conflict {
+                subject,
+                message: MODIFIED.to_owned(),
+            },
             WriteError::NotFound => Self::NotFound(subject),
             WriteError::NamespaceMissing => Self::NotFound(Subject {
                 resource: "namespaces".to_owned(),
@@ -197,7 +203,9 @@ impl ApiError {
     /// The `metav1.Status` object.
     pub fn to_status(&self) -> Value {
         let message = match self {
-            Self::Internal(_) => "an internal error occurred; the server's log has the details".to_owned(),
+            Self::Internal(_) => {
+                "an internal error occurred; the server's log has the details".to_owned()
+            }
             other => other.to_string(),
         };
         json!({
@@ -227,7 +235,10 @@ pub(crate) fn deleted(subject: &Subject, uid: &str) -> Value {
 
 impl From<Expired> for ApiError {
     fn from(expired: Expired) -> Self {
-        Self::Expired(format!("too old resource version: the history begins at {}", expired.oldest))
+        Self::Expired(format!(
+            "too old resource version: the history begins at {}",
+            expired.oldest
+        ))
     }
 }
 
@@ -240,7 +251,10 @@ impl IntoResponse for ApiError {
         let body = self.to_status().to_string();
         let mut response = (self.code(), body).into_response();
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        );
         if retry {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
@@ -249,15 +263,25 @@ impl IntoResponse for ApiError {
 }
 
 fn about(subject: &Subject) -> Value {
-    let fields = [("name", &subject.name), ("group", &subject.group), ("kind", &subject.resource)];
+    let fields = [
+        ("name", &subject.name),
+        ("group", &subject.group),
+        ("kind", &subject.resource),
+    ];
     let present = fields.into_iter().filter(|(_, value)| !value.is_empty());
     Value::Object(
-        present.map(|(key, value)| (key.to_owned(), value.as_str().into())).collect::<Map<_, _>>(),
+        present
+            .map(|(key, value)| (key.to_owned(), value.as_str().into()))
+            .collect::<Map<_, _>>(),
     )
 }
 
 fn conflicts(count: usize) -> String {
-    if count == 1 { "1 conflict".to_owned() } else { format!("{count} conflicts") }
+    if count == 1 {
+        "1 conflict".to_owned()
+    } else {
+        format!("{count} conflicts")
+    }
 }
 
 fn lines(conflicts: &[(String, String)]) -> String {
@@ -285,7 +309,10 @@ mod tests {
             name: "x".to_owned(),
         };
         let status = ApiError::NotFound(subject).to_status();
-        assert_eq!(status["message"], "trainjobs.trainer.kubeflow.org \"x\" not found");
+        assert_eq!(
+            status["message"],
+            "trainjobs.trainer.kubeflow.org \"x\" not found"
+        );
         assert_eq!(status["code"], 404);
         assert_eq!(status["details"]["kind"], "trainjobs");
     }

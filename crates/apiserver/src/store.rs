@@ -109,9 +109,15 @@ pub enum WriteError {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("failed to create the data directory {}", path.display())]
-    CreateDirectory { path: PathBuf, source: std::io::Error },
+    CreateDirectory {
+        path: PathBuf,
+        source: std::io::Error,
+    },
     #[error("failed to open the store {}", path.display())]
-    Open { path: PathBuf, source: rusqlite::Error },
+    Open {
+        path: PathBuf,
+        source: rusqlite::Error,
+    },
     #[error("the store {} is in use by another process", path.display())]
     Locked { path: PathBuf },
     #[error("the store {} cannot be written", path.display())]
@@ -124,7 +130,11 @@ pub enum Error {
         "the store {} has layout version {found}, this program knows versions up to {known}; use a newer program",
         path.display()
     )]
-    Newer { path: PathBuf, found: i64, known: i64 },
+    Newer {
+        path: PathBuf,
+        found: i64,
+        known: i64,
+    },
     #[error("failed to start the writer's thread")]
     Spawn(#[source] std::io::Error),
 }
@@ -143,7 +153,13 @@ impl Store {
             garbage: loaded.garbage,
             queue,
         };
-        Ok((Self { shared, commands: Arc::new(commands) }, pending))
+        Ok((
+            Self {
+                shared,
+                commands: Arc::new(commands),
+            },
+            pending,
+        ))
     }
 
     /// The newest revision that every reader sees.
@@ -178,7 +194,9 @@ impl Store {
 
     /// How many objects of a resource there are.
     pub fn count(&self, resource: &str) -> usize {
-        self.shared.shard(resource).map_or(0, |shard| read(&shard).len())
+        self.shared
+            .shard(resource)
+            .map_or(0, |shard| read(&shard).len())
     }
 
     /// Every resource that has or had objects.
@@ -207,7 +225,9 @@ impl Store {
     pub async fn write(&self, write: Write) -> Result<Arc<Object>, WriteError> {
         let (answer, answered) = oneshot::channel();
         let command = writer::Command::Write(write, answer);
-        self.commands.send(command).map_err(|_| WriteError::Closed)?;
+        self.commands
+            .send(command)
+            .map_err(|_| WriteError::Closed)?;
         answered.await.map_err(|_| WriteError::Closed)?
     }
 
@@ -222,7 +242,9 @@ impl Store {
     /// Forgets all history, so that older revisions answer 410.
     pub async fn compact(&self) -> Result<(), WriteError> {
         let (answer, answered) = oneshot::channel();
-        self.commands.send(writer::Command::Compact(answer)).map_err(|_| WriteError::Closed)?;
+        self.commands
+            .send(writer::Command::Compact(answer))
+            .map_err(|_| WriteError::Closed)?;
         answered.await.map_err(|_| WriteError::Closed)?
     }
 }
@@ -235,7 +257,10 @@ pub struct WeakStore {
 
 impl WeakStore {
     pub fn upgrade(&self) -> Option<Store> {
-        Some(Store { shared: self.shared.upgrade()?, commands: self.commands.upgrade()? })
+        Some(Store {
+            shared: self.shared.upgrade()?,
+            commands: self.commands.upgrade()?,
+        })
     }
 }
 

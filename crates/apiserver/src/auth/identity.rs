@@ -24,7 +24,12 @@ impl Identity {
         if name != ANONYMOUS && !groups.iter().any(|group| group == AUTHENTICATED) {
             groups.push(AUTHENTICATED.to_owned());
         }
-        Self { user: name.into(), uid: "".into(), groups: groups.into(), extra: [].into() }
+        Self {
+            user: name.into(),
+            uid: "".into(),
+            groups: groups.into(),
+            extra: [].into(),
+        }
     }
 
     /// The administrator.
@@ -44,7 +49,10 @@ impl Identity {
     pub fn service_account(namespace: &str, name: &str) -> Self {
         Self::user(
             &format!("system:serviceaccount:{namespace}:{name}"),
-            &["system:serviceaccounts", &format!("system:serviceaccounts:{namespace}")],
+            &[
+                "system:serviceaccounts",
+                &format!("system:serviceaccounts:{namespace}"),
+            ],
         )
     }
 

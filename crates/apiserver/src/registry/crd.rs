@@ -5,26 +5,43 @@ use serde_json::{Value, json};
 use super::kind::{Custom, Kind, Scale, Subresource, resource};
 use crate::schema::FieldError;
 
-const VERBS: [&str; 8] =
-    ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+const VERBS: [&str; 8] = [
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "create",
+    "update",
+    "watch",
+];
 
 /// The kinds of all served versions of an established definition.
 pub(super) fn kinds(definition: &Value) -> Vec<Kind> {
-    let established = condition(definition, "Established").is_some_and(|one| one["status"] == "True");
+    let established =
+        condition(definition, "Established").is_some_and(|one| one["status"] == "True");
     if !established {
         return Vec::new();
     }
     let spec = &definition["spec"];
     let mut versions = spec["versions"].as_array().into_iter().flatten();
     let storage = versions.clone().find(|version| version["storage"] == true);
-    let storage = storage.and_then(|version| version["name"].as_str()).unwrap_or_default();
-    let served = versions.by_ref().filter(|version| version["served"] == true);
+    let storage = storage
+        .and_then(|version| version["name"].as_str())
+        .unwrap_or_default();
+    let served = versions
+        .by_ref()
+        .filter(|version| version["served"] == true);
     served.map(|version| kind(spec, version, storage)).collect()
 }
 
 fn kind(spec: &Value, version: &Value, storage: &str) -> Kind {
     let names = &spec["names"];
-    let (group, plural, name) = (text(&spec["group"]), text(&names["plural"]), text(&version["name"]));
+    let (group, plural, name) = (
+        text(&spec["group"]),
+        text(&names["plural"]),
+        text(&version["name"]),
+    );
     let kind_name = text(&names["kind"]);
     let api_version = format!("{group}/{name}");
     let declared = &version["subresources"];
@@ -44,7 +61,9 @@ fn kind(spec: &Value, version: &Value, storage: &str) -> Kind {
     if declared["scale"].is_object() {
         subresource("scale", "autoscaling", "v1", "Scale");
     }
-    let list_kind = names["listKind"].as_str().map_or(format!("{kind_name}List"), str::to_owned);
+    let list_kind = names["listKind"]
+        .as_str()
+        .map_or(format!("{kind_name}List"), str::to_owned);
     let singular = names["singular"].as_str().filter(|one| !one.is_empty());
     Kind {
         resource: resource(&group, &plural),
@@ -82,7 +101,10 @@ fn custom(version: &Value, api_version: &str, kind: &str) -> Custom {
             .collect(),
         deprecation: (version["deprecated"] == true).then(|| {
             let warning = version["deprecationWarning"].as_str();
-            warning.map_or_else(|| format!("{api_version} {kind} is deprecated"), str::to_owned)
+            warning.map_or_else(
+                || format!("{api_version} {kind} is deprecated"),
+                str::to_owned,
+            )
         }),
     }
 }
@@ -92,14 +114,23 @@ pub(crate) fn default(definition: &mut Value) {
     let spec = &mut definition["spec"];
     let kind = text(&spec["names"]["kind"]);
     if let Some(names) = spec["names"].as_object_mut() {
-        for (field, value) in [("listKind", format!("{kind}List")), ("singular", kind.to_lowercase())] {
-            if names.get(field).and_then(Value::as_str).unwrap_or_default().is_empty() {
+        for (field, value) in [
+            ("listKind", format!("{kind}List")),
+            ("singular", kind.to_lowercase()),
+        ] {
+            if names
+                .get(field)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .is_empty()
+            {
                 names.insert(field.to_owned(), value.into());
             }
         }
     }
     if let Some(spec) = spec.as_object_mut() {
-        spec.entry("conversion").or_insert_with(|| json!({ "strategy": "None" }));
+        spec.entry("conversion")
+            .or_insert_with(|| json!({ "strategy": "None" }));
     }
 }
 
@@ -110,14 +141,28 @@ pub(crate) fn validate(definition: &Value, old: Option<&Value>) -> Vec<FieldErro
     for path in ["/group", "/scope", "/names/plural", "/names/kind"] {
         let value = spec.pointer(path).and_then(Value::as_str);
         if value.unwrap_or_default().is_empty() {
-            errors.push(FieldError::required(format!("spec{}", path.replace('/', ".")), ""));
+            errors.push(FieldError::required(
+                format!("spec{}", path.replace('/', ".")),
+                "",
+            ));
         }
     }
-    if !matches!(spec["scope"].as_str(), None | Some("" | "Namespaced" | "Cluster")) {
+    if !matches!(
+        spec["scope"].as_str(),
+        None | Some("" | "Namespaced" | "Cluster")
+    ) {
         let scope = &spec["scope"];
-        errors.push(FieldError::not_supported("spec.scope", scope, ["Cluster", "Namespaced"]));
+        errors.push(FieldError::not_supported(
+            "spec.scope",
+            scope,
+            ["Cluster", "Namespaced"],
+        ));
     }
-    let want = format!("{}.{}", text(&spec["names"]["plural"]), text(&spec["group"]));
+    let want = format!(
+        "{}.{}",
+        text(&spec["names"]["plural"]),
+        text(&spec["group"])
+    );
     let name = &definition["metadata"]["name"];
     if name.as_str() != Some(&want) {
         let detail = "must be spec.names.plural+\".\"+spec.group";
@@ -125,11 +170,18 @@ pub(crate) fn validate(definition: &Value, old: Option<&Value>) -> Vec<FieldErro
     }
     if !matches!(spec["conversion"]["strategy"].as_str(), None | Some("None")) {
         let strategy = &spec["conversion"]["strategy"];
-        errors.push(FieldError::not_supported("spec.conversion.strategy", strategy, ["None"]));
+        errors.push(FieldError::not_supported(
+            "spec.conversion.strategy",
+            strategy,
+            ["None"],
+        ));
     }
     errors.extend(validate_versions(&spec["versions"]));
     for path in ["/group", "/scope", "/names/kind", "/names/plural"] {
-        let (new, old) = (spec.pointer(path), old.and_then(|old| old["spec"].pointer(path)));
+        let (new, old) = (
+            spec.pointer(path),
+            old.and_then(|old| old["spec"].pointer(path)),
+        );
         if let (Some(new), Some(old)) = (new, old)
             && new != old
         {
@@ -143,7 +195,12 @@ pub(crate) fn validate(definition: &Value, old: Option<&Value>) -> Vec<FieldErro
 fn validate_versions(versions: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let list = versions.as_array().map(Vec::as_slice).unwrap_or_default();
-    if list.iter().filter(|version| version["storage"] == true).count() != 1 {
+    if list
+        .iter()
+        .filter(|version| version["storage"] == true)
+        .count()
+        != 1
+    {
         let detail = "must have exactly one version marked as storage version";
         let names = list.iter().map(|version| version["name"].clone()).collect();
         errors.push(FieldError::invalid("spec.versions", &names, detail));
@@ -154,7 +211,10 @@ fn validate_versions(versions: &Value) -> Vec<FieldError> {
         match version["name"].as_str() {
             None | Some("") => errors.push(FieldError::required(format!("{at}.name"), "")),
             Some(name) if !seen.insert(name) => {
-                errors.push(FieldError::duplicate(format!("{at}.name"), &version["name"]));
+                errors.push(FieldError::duplicate(
+                    format!("{at}.name"),
+                    &version["name"],
+                ));
             }
             Some(_) => {}
         }
@@ -172,14 +232,23 @@ pub(crate) fn establish(definition: &mut Value, others: &[Value], now: &str) {
     let spec = definition["spec"].clone();
     let taken = others
         .iter()
-        .filter(|other| other["metadata"]["name"] != name && other["spec"]["group"] == spec["group"])
+        .filter(|other| {
+            other["metadata"]["name"] != name && other["spec"]["group"] == spec["group"]
+        })
         .find_map(|other| clash(&spec["names"], &other["status"]["acceptedNames"]));
     let (accepted, reason, message) = match &taken {
         None => ("True", "NoConflicts", "no conflicts found".to_owned()),
-        Some(clash) => ("False", "NameConflict", format!("{clash:?} is already in use")),
+        Some(clash) => (
+            "False",
+            "NameConflict",
+            format!("{clash:?} is already in use"),
+        ),
     };
     let (why, explanation) = match &taken {
-        None => ("InitialNamesAccepted", "the initial names have been accepted"),
+        None => (
+            "InitialNamesAccepted",
+            "the initial names have been accepted",
+        ),
         Some(_) => ("NotAccepted", "not all names are accepted"),
     };
     let conditions: Vec<Value> = [
@@ -197,15 +266,21 @@ pub(crate) fn establish(definition: &mut Value, others: &[Value], now: &str) {
         })
     })
     .collect();
-    let mut stored: Vec<Value> =
-        definition["status"]["storedVersions"].as_array().cloned().unwrap_or_default();
+    let mut stored: Vec<Value> = definition["status"]["storedVersions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     let versions = spec["versions"].as_array().into_iter().flatten();
     for version in versions.filter(|version| version["storage"] == true) {
         if !stored.contains(&version["name"]) {
             stored.push(version["name"].clone());
         }
     }
-    let names = if taken.is_none() { spec["names"].clone() } else { json!({ "plural": "", "kind": "" }) };
+    let names = if taken.is_none() {
+        spec["names"].clone()
+    } else {
+        json!({ "plural": "", "kind": "" })
+    };
     definition["status"] =
         json!({ "conditions": conditions, "acceptedNames": names, "storedVersions": stored });
 }
@@ -220,14 +295,23 @@ fn clash(names: &Value, accepted: &Value) -> Option<String> {
     };
     let kinds = |names: &Value| [text(&names["kind"]), text(&names["listKind"])];
     let (theirs, their_kinds) = (resources(accepted), kinds(accepted));
-    let resource = resources(names).into_iter().find(|name| theirs.contains(name));
-    let kind = || kinds(names).into_iter().find(|name| !name.is_empty() && their_kinds.contains(name));
+    let resource = resources(names)
+        .into_iter()
+        .find(|name| theirs.contains(name));
+    let kind = || {
+        kinds(names)
+            .into_iter()
+            .find(|name| !name.is_empty() && their_kinds.contains(name))
+    };
     resource.or_else(kind)
 }
 
 fn condition<'a>(definition: &'a Value, kind: &str) -> Option<&'a Value> {
     let conditions = definition["status"]["conditions"].as_array();
-    conditions.into_iter().flatten().find(|condition| condition["type"] == kind)
+    conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == kind)
 }
 
 fn text(value: &Value) -> String {

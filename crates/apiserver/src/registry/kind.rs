@@ -77,7 +77,11 @@ impl Kind {
             ("events.k8s.io", "events") => "events".into(),
             (group, plural) => resource(group, plural),
         };
-        let storage = if &*resource == "events" { "v1".to_owned() } else { info.api_version() };
+        let storage = if &*resource == "events" {
+            "v1".to_owned()
+        } else {
+            info.api_version()
+        };
         Self {
             group: info.group.into(),
             version: info.version.into(),
@@ -132,8 +136,9 @@ impl Kind {
             _ => {
                 let custom = self.custom.as_ref();
                 fields::paths(&self.resource).contains(&path)
-                    || custom
-                        .is_some_and(|custom| custom.selectable_fields.iter().any(|one| one == path))
+                    || custom.is_some_and(|custom| {
+                        custom.selectable_fields.iter().any(|one| one == path)
+                    })
             }
         }
     }
@@ -154,7 +159,11 @@ impl Kind {
 
 /// `pods`, `jobs.batch`: the name of a resource across versions.
 pub fn resource(group: &str, plural: &str) -> Arc<str> {
-    if group.is_empty() { plural.into() } else { format!("{plural}.{group}").into() }
+    if group.is_empty() {
+        plural.into()
+    } else {
+        format!("{plural}.{group}").into()
+    }
 }
 
 fn owned(texts: &[&str]) -> Vec<String> {

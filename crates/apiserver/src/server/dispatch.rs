@@ -16,7 +16,9 @@ use crate::status::{ApiError, Result};
 use crate::verbs;
 
 pub(super) async fn handle(State(server): State<Server>, request: Request) -> Response {
-    answer(&server, request).await.unwrap_or_else(IntoResponse::into_response)
+    answer(&server, request)
+        .await
+        .unwrap_or_else(IntoResponse::into_response)
 }
 
 async fn answer(server: &Server, request: Request) -> Result<Response> {
@@ -38,10 +40,16 @@ async fn resource(
     let parameters = Parameters::parse(request.uri().query().unwrap_or_default())?;
     let verb = Verb::of(request.method(), !path.name.is_empty(), parameters.watch);
     let verb = verb.ok_or(ApiError::MethodNotAllowed)?;
-    let kind = server.core.registry.find(&path.group, &path.version, &path.resource);
+    let kind = server
+        .core
+        .registry
+        .find(&path.group, &path.version, &path.resource);
     let kind = kind.ok_or(ApiError::NoSuchPath)?;
     let (parts, body) = request.into_parts();
-    let accept = parts.headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    let accept = parts
+        .headers
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok());
     let call = Call {
         core: server.core.clone(),
         output: negotiate::output(accept.unwrap_or_default())?,
@@ -96,7 +104,10 @@ fn other(server: &Server, path: &str, _request: &Request) -> Result<Response> {
     match path {
         "/livez" | "/healthz" => Ok(respond::text(StatusCode::OK, "ok")),
         "/readyz" if server.core.store.is_writable() => Ok(respond::text(StatusCode::OK, "ok")),
-        "/readyz" => Ok(respond::text(StatusCode::INTERNAL_SERVER_ERROR, "the store cannot be written")),
+        "/readyz" => Ok(respond::text(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the store cannot be written",
+        )),
         _ => Err(ApiError::NoSuchPath),
     }
 }
@@ -109,7 +120,14 @@ impl Server {
         let header = request.headers().get(header::AUTHORIZATION);
         let token = header.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
         match token {
-            Some(token) if self.core.options.admin_tokens.iter().any(|one| one == token) => {
+            Some(token)
+                if self
+                    .core
+                    .options
+                    .admin_tokens
+                    .iter()
+                    .any(|one| one == token) =>
+            {
                 Ok(Identity::admin())
             }
             _ => Err(ApiError::Unauthorized),

@@ -42,14 +42,23 @@ pub fn paths(resource: &str) -> &'static [&'static str] {
 
 /// Their values in `value`, absent ones left out (they select as the empty string).
 pub(super) fn of(resource: &str, value: &Value) -> Box<[(&'static str, Box<str>)]> {
-    paths(resource).iter().filter_map(|path| Some((*path, at(value, path)?))).collect()
+    paths(resource)
+        .iter()
+        .filter_map(|path| Some((*path, at(value, path)?)))
+        .collect()
 }
 
 /// The text of the field at a dotted path.
 pub fn at(value: &Value, path: &str) -> Option<Box<str>> {
     // The label `source` of an event means the component that reported it.
-    let path = if path == "source" { "source.component" } else { path };
-    let field = path.split('.').try_fold(value, |value, step| value.get(step))?;
+    let path = if path == "source" {
+        "source.component"
+    } else {
+        path
+    };
+    let field = path
+        .split('.')
+        .try_fold(value, |value, step| value.get(step))?;
     match field {
         Value::String(text) if text.is_empty() => None,
         Value::String(text) => Some(text.as_str().into()),

@@ -42,7 +42,11 @@ impl Store {
         // Read before the shard is locked: whatever the shard holds is at least this new.
         let complete = self.shared.revision.load(Ordering::Acquire);
         let Some(shard) = self.shared.shard(resource) else {
-            return Ok(Page { objects: Vec::new(), revision: query.at.unwrap_or(complete), more: false });
+            return Ok(Page {
+                objects: Vec::new(),
+                revision: query.at.unwrap_or(complete),
+                more: false,
+            });
         };
         let shard = read(&shard);
         let revision = query.at.unwrap_or_else(|| complete.max(shard.revision));
@@ -51,7 +55,11 @@ impl Store {
             _ => None,
         };
         let (objects, more) = collect(&shard, query, past.as_ref());
-        Ok(Page { objects, revision, more })
+        Ok(Page {
+            objects,
+            revision,
+            more,
+        })
     }
 }
 
@@ -59,16 +67,31 @@ type Past = BTreeMap<Name, Option<Arc<Object>>>;
 
 /// For each name that changed after `revision`, what it was then.
 fn undone(shard: &Shard, revision: u64) -> Result<Past, Expired> {
-    let events = shard.events_after(revision).ok_or(Expired { oldest: shard.compacted })?;
-    Ok(events.rev().map(|event| (event.object.name.clone(), event.previous.clone())).collect())
+    let events = shard.events_after(revision).ok_or(Expired {
+        oldest: shard.compacted,
+    })?;
+    Ok(events
+        .rev()
+        .map(|event| (event.object.name.clone(), event.previous.clone()))
+        .collect())
 }
 
 fn collect(shard: &Shard, query: &Query<'_>, past: Option<&Past>) -> (Vec<Arc<Object>>, bool) {
-    let labels = query.labels.iter().map(|(key, value)| shard::label_term(key, value));
-    let fields = query.fields.iter().map(|(path, value)| shard::field_term(path, value));
+    let labels = query
+        .labels
+        .iter()
+        .map(|(key, value)| shard::label_term(key, value));
+    let fields = query
+        .fields
+        .iter()
+        .map(|(path, value)| shard::field_term(path, value));
     let terms: Vec<_> = labels.chain(fields).collect();
     let current = shard.range(query.namespace, query.after.as_ref(), &terms);
-    let room = if query.limit == 0 { usize::MAX } else { query.limit };
+    let room = if query.limit == 0 {
+        usize::MAX
+    } else {
+        query.limit
+    };
     let wanted = |object: &Object| query.filter.is_none_or(|filter| filter(object));
 
     let Some(past) = past else {
@@ -82,12 +105,20 @@ fn collect(shard: &Shard, query: &Query<'_>, past: Option<&Past>) -> (Vec<Arc<Ob
         return (objects, false);
     };
     let carries = |object: &Object| {
-        query.labels.iter().all(|(key, value)| object.label(key) == Some(value))
-            && query.fields.iter().all(|(path, value)| object.field(path) == Some(value))
+        query
+            .labels
+            .iter()
+            .all(|(key, value)| object.label(key) == Some(value))
+            && query
+                .fields
+                .iter()
+                .all(|(path, value)| object.field(path) == Some(value))
     };
     let unchanged = current.filter(|object| !past.contains_key(&object.name));
-    let mut merged: BTreeMap<&Name, &Arc<Object>> =
-        unchanged.filter(|object| wanted(object)).map(|object| (&object.name, object)).collect();
+    let mut merged: BTreeMap<&Name, &Arc<Object>> = unchanged
+        .filter(|object| wanted(object))
+        .map(|object| (&object.name, object))
+        .collect();
     merged.extend(past.iter().filter_map(|(name, object)| {
         let object = object.as_ref()?;
         let inside = query.namespace.is_empty() || *name.namespace == *query.namespace;

@@ -23,7 +23,10 @@ pub struct Name {
 
 impl Name {
     pub fn new(namespace: &str, name: &str) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
     }
 }
 
@@ -66,14 +69,23 @@ impl Object {
     }
 
     pub fn label(&self, key: &str) -> Option<&str> {
-        self.meta.labels.iter().find(|(name, _)| &**name == key).map(|(_, value)| &**value)
+        self.meta
+            .labels
+            .iter()
+            .find(|(name, _)| &**name == key)
+            .map(|(_, value)| &**value)
     }
 
     pub fn field(&self, path: &str) -> Option<&str> {
         match path {
             "metadata.name" => Some(&self.name.name),
             "metadata.namespace" => Some(&self.name.namespace),
-            _ => self.meta.fields.iter().find(|(name, _)| *name == path).map(|(_, value)| &**value),
+            _ => self
+                .meta
+                .fields
+                .iter()
+                .find(|(name, _)| *name == path)
+                .map(|(_, value)| &**value),
         }
     }
 
@@ -81,7 +93,13 @@ impl Object {
     pub fn at_revision(&self, revision: u64) -> Self {
         let end = self.gap + decimal_digits(self.revision);
         let json = spliced(&self.json[..self.gap], revision, &self.json[end..]);
-        Self { name: self.name.clone(), revision, json, meta: Arc::clone(&self.meta), gap: self.gap }
+        Self {
+            name: self.name.clone(),
+            revision,
+            json,
+            meta: Arc::clone(&self.meta),
+            gap: self.gap,
+        }
     }
 
     /// The object without a `resourceVersion`, as a dry run shows one that does not exist.
@@ -103,12 +121,19 @@ impl Object {
         body: Vec<u8>,
     ) -> Result<Self, String> {
         const MARK: &[u8] = br#""metadata":{"resourceVersion":""#;
-        let gap = memchr::memmem::find(&body, MARK).ok_or("no resourceVersion in the body")? + MARK.len();
+        let gap =
+            memchr::memmem::find(&body, MARK).ok_or("no resourceVersion in the body")? + MARK.len();
         let meta = Meta::parse(resource, &body).map_err(|error| error.to_string())?;
         if !body[gap..].starts_with(revision.to_string().as_bytes()) {
             return Err("the body has another revision than its row".to_owned());
         }
-        Ok(Self { name, revision, json: body.into(), meta: Arc::new(meta), gap })
+        Ok(Self {
+            name,
+            revision,
+            json: body.into(),
+            meta: Arc::new(meta),
+            gap,
+        })
     }
 }
 
@@ -117,11 +142,18 @@ impl Draft {
     pub fn new(resource: &str, value: &Value) -> Self {
         let empty = Map::new();
         let object = value.as_object().unwrap_or(&empty);
-        let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
+        let metadata = object
+            .get("metadata")
+            .and_then(Value::as_object)
+            .unwrap_or(&empty);
         let mut head = String::with_capacity(256);
         head.push('{');
         for key in ["apiVersion", "kind"] {
-            let _ = write!(head, r#""{key}":{},"#, object.get(key).unwrap_or(&Value::Null));
+            let _ = write!(
+                head,
+                r#""{key}":{},"#,
+                object.get(key).unwrap_or(&Value::Null)
+            );
         }
         head.push_str(r#""metadata":{"resourceVersion":""#);
         let mut tail = Vec::with_capacity(1024);
@@ -130,7 +162,11 @@ impl Draft {
         tail.push(b'}');
         append_members(&mut tail, object, &["apiVersion", "kind", "metadata"]);
         tail.push(b'}');
-        Self { head: head.into_bytes(), tail, meta: Arc::new(Meta::of(resource, value)) }
+        Self {
+            head: head.into_bytes(),
+            tail,
+            meta: Arc::new(Meta::of(resource, value)),
+        }
     }
 
     pub(crate) fn finish(&self, name: Name, revision: u64) -> Object {
@@ -178,7 +214,10 @@ impl Meta {
             return Ok(Self::of(resource, &serde_json::from_slice(body)?));
         }
         let head: Head = serde_json::from_slice(body)?;
-        Ok(Self::of(resource, &serde_json::json!({ "metadata": head.metadata.into_value() })))
+        Ok(Self::of(
+            resource,
+            &serde_json::json!({ "metadata": head.metadata.into_value() }),
+        ))
     }
 }
 
@@ -252,8 +291,14 @@ mod tests {
             Object::from_row("pods", object.name.clone(), 99, object.json.to_vec()).expect("a row");
         assert_eq!(again.meta, object.meta);
         assert_eq!(again.value()["metadata"]["resourceVersion"], "99");
-        assert_eq!(again.at_revision(100).value()["metadata"]["resourceVersion"], "100");
-        assert_eq!(again.at_revision(100).at_revision(7).value()["spec"], value["spec"]);
+        assert_eq!(
+            again.at_revision(100).value()["metadata"]["resourceVersion"],
+            "100"
+        );
+        assert_eq!(
+            again.at_revision(100).at_revision(7).value()["spec"],
+            value["spec"]
+        );
         assert_eq!(again.field("spec.nodeName"), Some("n"));
     }
 }

@@ -25,7 +25,12 @@ impl Relations {
     }
 
     pub(super) fn dependents(&self, uid: &str) -> Vec<Reference> {
-        self.dependents.get(uid).into_iter().flatten().cloned().collect()
+        self.dependents
+            .get(uid)
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect()
     }
 
     pub(super) fn owners(&self) -> Vec<Box<str>> {
@@ -33,8 +38,10 @@ impl Relations {
     }
 
     pub(super) fn apply(&mut self, resource: &Arc<str>, event: &Event) {
-        let reference =
-            Reference { resource: Arc::clone(resource), name: event.object.name.clone() };
+        let reference = Reference {
+            resource: Arc::clone(resource),
+            name: event.object.name.clone(),
+        };
         if let Some(previous) = &event.previous {
             if previous.meta == event.object.meta && event.change != Change::Deleted {
                 return;
@@ -53,8 +60,12 @@ impl Relations {
             return;
         }
         for owner in &event.object.meta.owners {
-            self.dependents.entry(owner.clone()).or_default().insert(reference.clone());
+            self.dependents
+                .entry(owner.clone())
+                .or_default()
+                .insert(reference.clone());
         }
-        self.objects.insert(event.object.meta.uid.clone(), reference);
+        self.objects
+            .insert(event.object.meta.uid.clone(), reference);
     }
 }

@@ -34,7 +34,10 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { events: 4096, bytes: 4 << 20 }
+        Self {
+            events: 4096,
+            bytes: 4 << 20,
+        }
     }
 }
 
@@ -92,22 +95,34 @@ impl Shard {
         let inside = move |name: &Name| namespace.is_empty() || &*name.namespace == namespace;
         if terms.is_empty() {
             let range = self.objects.range((start, Bound::Unbounded));
-            return Box::new(range.take_while(move |(name, _)| inside(name)).map(|(_, object)| object));
+            return Box::new(
+                range
+                    .take_while(move |(name, _)| inside(name))
+                    .map(|(_, object)| object),
+            );
         }
         let sets: Option<Vec<_>> = terms.iter().map(|term| self.index.get(term)).collect();
-        let Some(smallest) = sets.and_then(|sets| sets.into_iter().min_by_key(|set| set.len())) else {
+        let Some(smallest) = sets.and_then(|sets| sets.into_iter().min_by_key(|set| set.len()))
+        else {
             return Box::new(std::iter::empty());
         };
-        let range = smallest.range((start, Bound::Unbounded)).take_while(move |name| inside(name));
+        let range = smallest
+            .range((start, Bound::Unbounded))
+            .take_while(move |name| inside(name));
         Box::new(range.filter_map(|name| self.objects.get(name)))
     }
 
     /// Events after `revision`, oldest first, or `None` when some of them are gone.
-    pub(super) fn events_after(&self, revision: u64) -> Option<impl DoubleEndedIterator<Item = &Event>> {
+    pub(super) fn events_after(
+        &self,
+        revision: u64,
+    ) -> Option<impl DoubleEndedIterator<Item = &Event>> {
         if revision < self.compacted {
             return None;
         }
-        let start = self.ring.partition_point(|event| event.object.revision <= revision);
+        let start = self
+            .ring
+            .partition_point(|event| event.object.revision <= revision);
         Some(self.ring.range(start..))
     }
 
@@ -134,7 +149,9 @@ impl Shard {
     fn trim(&mut self, limits: Limits) -> Vec<u64> {
         let mut garbage = Vec::new();
         while self.ring.len() > limits.events || self.ring_bytes > limits.bytes {
-            let Some(event) = self.ring.pop_front() else { break };
+            let Some(event) = self.ring.pop_front() else {
+                break;
+            };
             self.compacted = self.compacted.max(event.object.revision);
             if let Some(previous) = &event.previous {
                 self.ring_bytes -= previous.json.len();
@@ -150,14 +167,22 @@ impl Shard {
     /// Forgets what is at or below `revision`. Returns the rows that became garbage.
     pub(super) fn forget_until(&mut self, revision: u64) -> Vec<u64> {
         let keep = self.ring.len()
-            - self.ring.partition_point(|event| event.object.revision <= revision);
+            - self
+                .ring
+                .partition_point(|event| event.object.revision <= revision);
         self.compacted = self.compacted.max(revision);
-        self.trim(Limits { events: keep, bytes: usize::MAX })
+        self.trim(Limits {
+            events: keep,
+            bytes: usize::MAX,
+        })
     }
 
     /// Forgets the whole history, as after `compact`. Returns the rows that became garbage.
     pub(super) fn forget(&mut self) -> Vec<u64> {
-        self.trim(Limits { events: 0, bytes: 0 })
+        self.trim(Limits {
+            events: 0,
+            bytes: 0,
+        })
     }
 }
 
@@ -171,8 +196,18 @@ pub(super) fn field_term(path: &str, value: &str) -> Box<str> {
 }
 
 fn terms(object: &Object) -> impl Iterator<Item = Box<str>> {
-    let labels = object.meta.labels.iter().map(|(key, value)| label_term(key, value));
-    labels.chain(object.meta.fields.iter().map(|(path, value)| field_term(path, value)))
+    let labels = object
+        .meta
+        .labels
+        .iter()
+        .map(|(key, value)| label_term(key, value));
+    labels.chain(
+        object
+            .meta
+            .fields
+            .iter()
+            .map(|(path, value)| field_term(path, value)),
+    )
 }
 
 fn unindex(index: &mut HashMap<Box<str>, BTreeSet<Name>>, object: &Object) {

@@ -25,13 +25,19 @@ pub(super) struct Loaded {
 }
 
 pub(super) fn open(options: &Options) -> Result<Loaded> {
-    std::fs::create_dir_all(&options.directory)
-        .map_err(|source| Error::CreateDirectory { path: options.directory.clone(), source })?;
+    std::fs::create_dir_all(&options.directory).map_err(|source| Error::CreateDirectory {
+        path: options.directory.clone(),
+        source,
+    })?;
     let path = options.directory.join("store.db");
     let connection = connect(&path).map_err(|source| explain(&path, source))?;
     prepare(&connection, &path)?;
     let (shared, garbage) = load(&connection, &path, options.limits)?;
-    Ok(Loaded { connection, shared, garbage })
+    Ok(Loaded {
+        connection,
+        shared,
+        garbage,
+    })
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
@@ -49,17 +55,25 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
 fn prepare(connection: &Connection, path: &Path) -> Result<()> {
     let explain = |source| explain(path, source);
     let read = |pragma: &str| {
-        connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0)).map_err(explain)
+        connection
+            .pragma_query_value(None, pragma, |row| row.get::<_, i64>(0))
+            .map_err(explain)
     };
     let (id, version) = (read("application_id")?, read("user_version")?);
     let tables: i64 = connection
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
         .map_err(explain)?;
     if version > VERSION && id == APPLICATION_ID {
-        return Err(Error::Newer { path: path.to_owned(), found: version, known: VERSION });
+        return Err(Error::Newer {
+            path: path.to_owned(),
+            found: version,
+            known: VERSION,
+        });
     }
     if id != APPLICATION_ID && tables > 0 {
-        return Err(Error::Foreign { path: path.to_owned() });
+        return Err(Error::Foreign {
+            path: path.to_owned(),
+        });
     }
     connection
         .execute_batch(
@@ -71,7 +85,11 @@ fn prepare(connection: &Connection, path: &Path) -> Result<()> {
         )
         .map_err(explain)?;
     // Later layouts migrate step by step here, from `version` to `VERSION`, in this transaction.
-    let layout = if tables == 0 { include_str!("schema.sql") } else { "" };
+    let layout = if tables == 0 {
+        include_str!("schema.sql")
+    } else {
+        ""
+    };
     connection
         .execute_batch(&format!(
             "BEGIN IMMEDIATE;
@@ -85,11 +103,16 @@ fn prepare(connection: &Connection, path: &Path) -> Result<()> {
 
 fn load(connection: &Connection, path: &Path, limits: Limits) -> Result<(Shared, Vec<u64>)> {
     let explain = |source| explain(path, source);
-    let damaged = |detail: String| Error::Damaged { path: path.to_owned(), detail };
+    let damaged = |detail: String| Error::Damaged {
+        path: path.to_owned(),
+        detail,
+    };
     let compacted: i64 = connection
-        .query_row("SELECT coalesce(max(value), 0) FROM meta WHERE key = 'compacted'", [], |row| {
-            row.get(0)
-        })
+        .query_row(
+            "SELECT coalesce(max(value), 0) FROM meta WHERE key = 'compacted'",
+            [],
+            |row| row.get(0),
+        )
         .map_err(explain)?;
     let compacted = compacted.cast_unsigned();
     let shared = Shared {
@@ -105,20 +128,26 @@ fn load(connection: &Connection, path: &Path, limits: Limits) -> Result<(Shared,
     let mut garbage = Vec::new();
     let mut last = compacted;
     let mut statement = connection
-        .prepare("SELECT revision, resource, namespace, name, verb, body FROM log ORDER BY revision")
+        .prepare(
+            "SELECT revision, resource, namespace, name, verb, body FROM log ORDER BY revision",
+        )
         .map_err(explain)?;
     let mut rows = statement.query([]).map_err(explain)?;
     while let Some(row) = rows.next().map_err(explain)? {
         let revision = row.get::<_, i64>(0).map_err(explain)?.cast_unsigned();
         let resource: String = row.get(1).map_err(explain)?;
-        let text = |column| row.get_ref(column).and_then(|value| Ok(value.as_str()?.to_owned()));
-        let name =
-            Name::new(&text(2).map_err(explain)?, &text(3).map_err(explain)?);
+        let text = |column| {
+            row.get_ref(column)
+                .and_then(|value| Ok(value.as_str()?.to_owned()))
+        };
+        let name = Name::new(&text(2).map_err(explain)?, &text(3).map_err(explain)?);
         let verb: u8 = row.get(4).map_err(explain)?;
         let body: Vec<u8> = row.get(5).map_err(explain)?;
         let object = Object::from_row(&resource, name, revision, body)
             .map_err(|detail| damaged(format!("revision {revision}: {detail}")))?;
-        let resource = resources.entry(resource).or_insert_with_key(|name| name.as_str().into());
+        let resource = resources
+            .entry(resource)
+            .or_insert_with_key(|name| name.as_str().into());
         let shard = shared.shard_or_new(resource);
         let mut shard = write(&shard);
         let previous = shard.get(&object.name).cloned();
@@ -128,7 +157,11 @@ fn load(connection: &Connection, path: &Path, limits: Limits) -> Result<(Shared,
             // The row that this one modified is gone, which only compaction does.
             _ => Change::Added,
         };
-        let event = Event { change, object: Arc::new(object), previous };
+        let event = Event {
+            change,
+            object: Arc::new(object),
+            previous,
+        };
         write(&shared.relations).apply(resource, &event);
         garbage.extend(shard.apply(event, limits));
         last = revision;
@@ -138,7 +171,9 @@ fn load(connection: &Connection, path: &Path, limits: Limits) -> Result<(Shared,
     for shard in super::read(&shared.shards).values() {
         garbage.extend(write(shard).forget_until(compacted));
     }
-    shared.revision.store(last.max(1), std::sync::atomic::Ordering::Release);
+    shared
+        .revision
+        .store(last.max(1), std::sync::atomic::Ordering::Release);
     Ok((shared, garbage))
 }
 
@@ -148,7 +183,10 @@ fn explain(path: &Path, source: rusqlite::Error) -> Error {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::Locked { path },
         Some(ErrorCode::ReadOnly) => Error::ReadOnly { path },
         Some(ErrorCode::NotADatabase) => Error::Foreign { path },
-        Some(ErrorCode::DatabaseCorrupt) => Error::Damaged { path, detail: source.to_string() },
+        Some(ErrorCode::DatabaseCorrupt) => Error::Damaged {
+            path,
+            detail: source.to_string(),
+        },
         _ => Error::Open { path, source },
     }
 }

@@ -29,11 +29,18 @@ impl Store {
         let shard = self.shared.shard_or_new(resource);
         let guard = read(&shard);
         if revision < guard.compacted {
-            return Err(Expired { oldest: guard.compacted });
+            return Err(Expired {
+                oldest: guard.compacted,
+            });
         }
         let wake = guard.wake.subscribe();
         drop(guard);
-        Ok(Watch { shared: Arc::clone(&self.shared), shard, wake, cursor: revision })
+        Ok(Watch {
+            shared: Arc::clone(&self.shared),
+            shard,
+            wake,
+            cursor: revision,
+        })
     }
 }
 
@@ -45,7 +52,9 @@ impl Watch {
         // this shard up to here has been applied.
         let complete = self.shared.revision.load(Ordering::Acquire);
         let shard = read(&self.shard);
-        let events = shard.events_after(self.cursor).ok_or(Expired { oldest: shard.compacted })?;
+        let events = shard.events_after(self.cursor).ok_or(Expired {
+            oldest: shard.compacted,
+        })?;
         let events: Vec<_> = events.cloned().collect();
         self.cursor = self.cursor.max(complete).max(shard.revision);
         Ok(events)

@@ -55,7 +55,13 @@ impl Writer {
         observer: Observer,
     ) -> Self {
         let compacted = shared.compacted.load(Ordering::Acquire);
-        Self { shared, connection, garbage: garbage.into(), compacted, observer }
+        Self {
+            shared,
+            connection,
+            garbage: garbage.into(),
+            compacted,
+            observer,
+        }
     }
 
     /// Runs until every sender is gone.
@@ -95,7 +101,11 @@ impl Writer {
             match stage(&self.shared, &mut overlay, write, revision + 1) {
                 Ok((resource, event)) => {
                     revision += 1;
-                    staged.push(Staged { resource, event, answer });
+                    staged.push(Staged {
+                        resource,
+                        event,
+                        answer,
+                    });
                 }
                 // The caller may have gone; nothing was promised to it.
                 Err(error) => drop(answer.send(Err(error))),
@@ -129,7 +139,10 @@ impl Writer {
                 "INSERT INTO log (revision, resource, namespace, name, verb, body)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             )?;
-            for Staged { resource, event, .. } in staged {
+            for Staged {
+                resource, event, ..
+            } in staged
+            {
                 let object = &event.object;
                 insert.execute(params![
                     object.revision.cast_signed(),
@@ -156,7 +169,12 @@ impl Writer {
     fn publish(&mut self, staged: Vec<Staged>, revision: u64) {
         let mut touched: Vec<Arc<str>> = Vec::new();
         let mut answers = Vec::with_capacity(staged.len());
-        for Staged { resource, event, answer } in staged {
+        for Staged {
+            resource,
+            event,
+            answer,
+        } in staged
+        {
             write(&self.shared.relations).apply(&resource, &event);
             let shard = self.shared.shard_or_new(&resource);
             let mut shard = write(&shard);
@@ -223,14 +241,22 @@ fn stage(
     write: Write,
     revision: u64,
 ) -> Result<(Arc<str>, Event), WriteError> {
-    let Write { resource, name, action } = write;
+    let Write {
+        resource,
+        name,
+        action,
+    } = write;
     let previous = newest(shared, overlay, &resource, &name);
     let (change, draft) = match (action, &previous) {
         (Action::Create(_), Some(_)) => return Err(WriteError::AlreadyExists),
         (Action::Create(draft), None) => {
             if !name.namespace.is_empty() {
-                let namespace =
-                    newest(shared, overlay, "namespaces", &Name::new("", &name.namespace));
+                let namespace = newest(
+                    shared,
+                    overlay,
+                    "namespaces",
+                    &Name::new("", &name.namespace),
+                );
                 match namespace {
                     None => return Err(WriteError::NamespaceMissing),
                     Some(namespace) if namespace.meta.terminating => {
@@ -252,8 +278,18 @@ fn stage(
     };
     let object = Arc::new(draft.finish(name.clone(), revision));
     let state = (change != Change::Deleted).then(|| Arc::clone(&object));
-    overlay.entry(Arc::clone(&resource)).or_default().insert(name, state);
-    Ok((resource, Event { change, object, previous }))
+    overlay
+        .entry(Arc::clone(&resource))
+        .or_default()
+        .insert(name, state);
+    Ok((
+        resource,
+        Event {
+            change,
+            object,
+            previous,
+        },
+    ))
 }
 
 fn newest(shared: &Shared, overlay: &Overlay, resource: &str, name: &Name) -> Option<Arc<Object>> {

@@ -24,10 +24,17 @@ pub(crate) async fn create(call: &Call, mut object: Value) -> Result<Response> {
     check_type(&call.kind, &mut object)?;
     check_namespace(call, &mut object)?;
     if !metadata::text(&object, "resourceVersion").is_empty() {
-        return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
+        return Err(ApiError::bad_request(
+            "resourceVersion should not be set on objects to be created",
+        ));
     }
     let (stored, warnings) = insert(call, object).await?;
-    Ok(respond::object(call, &stored, StatusCode::CREATED, &warnings))
+    Ok(respond::object(
+        call,
+        &stored,
+        StatusCode::CREATED,
+        &warnings,
+    ))
 }
 
 /// Writes a new object whose type and namespace are right. Also creates for server-side apply.
@@ -40,23 +47,35 @@ pub(crate) async fn insert(
     let mut attempts = if generated { NAME_ATTEMPTS } else { 1 };
     loop {
         if generated {
-            metadata::of(&mut object).insert("name".to_owned(), metadata::generated_name(&prefix).into());
+            metadata::of(&mut object)
+                .insert("name".to_owned(), metadata::generated_name(&prefix).into());
         }
         let mut candidate = object.clone();
         stamp(call, &mut candidate);
-        let warnings = admission::admit(&call.kind, &mut candidate, None, call.parameters.field_validation)?;
+        let warnings = admission::admit(
+            &call.kind,
+            &mut candidate,
+            None,
+            call.parameters.field_validation,
+        )?;
         finish(call, &mut candidate);
         let name = Name::new(call.namespace(), metadata::text(&candidate, "name"));
         let subject = call.kind.subject(&name.name);
-        let draft = Draft::new(&call.kind.resource, &conversion::to_storage(&call.kind, candidate));
+        let draft = Draft::new(
+            &call.kind.resource,
+            &conversion::to_storage(&call.kind, candidate),
+        );
         if call.parameters.dry_run {
             if call.core.store.get(&call.kind.resource, &name).is_some() {
                 return Err(ApiError::AlreadyExists(subject));
             }
             return Ok((draft.finish(name, 0).without_revision().into(), warnings));
         }
-        let write =
-            Write { resource: call.kind.resource.clone(), name, action: Action::Create(draft) };
+        let write = Write {
+            resource: call.kind.resource.clone(),
+            name,
+            action: Action::Create(draft),
+        };
         attempts -= 1;
         match call.core.store.write(write).await {
             Ok(stored) => return Ok((stored, warnings)),
@@ -68,7 +87,10 @@ pub(crate) async fn insert(
 
 /// Fills in `apiVersion` and `kind`, or refuses others.
 pub(crate) fn check_type(kind: &Kind, object: &mut Value) -> Result<()> {
-    for (field, want) in [("apiVersion", kind.api_version.as_str()), ("kind", &kind.kind)] {
+    for (field, want) in [
+        ("apiVersion", kind.api_version.as_str()),
+        ("kind", &kind.kind),
+    ] {
         match object[field].as_str() {
             None | Some("") => object[field] = want.into(),
             Some(found) if found == want => {}
@@ -106,7 +128,12 @@ pub(crate) fn check_namespace(call: &Call, object: &mut Value) -> Result<()> {
 fn stamp(call: &Call, object: &mut Value) {
     let now = call.core.now();
     let fields = metadata::of(object);
-    for field in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"] {
+    for field in [
+        "selfLink",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "resourceVersion",
+    ] {
         fields.remove(field);
     }
     fields.insert("uid".to_owned(), metadata::new_uid().into());

@@ -78,8 +78,9 @@ impl Options {
             let text = |value: &Value| value.as_str().map(str::to_owned);
             options.uid = text(&given["preconditions"]["uid"]);
             options.resource_version = text(&given["preconditions"]["resourceVersion"]);
-            options.grace_period_seconds =
-                given["gracePeriodSeconds"].as_i64().or(options.grace_period_seconds);
+            options.grace_period_seconds = given["gracePeriodSeconds"]
+                .as_i64()
+                .or(options.grace_period_seconds);
             policy = text(&given["propagationPolicy"]).or(policy);
             orphan = given["orphanDependents"].as_bool().or(orphan);
             for value in given["dryRun"].as_array().into_iter().flatten() {
@@ -97,8 +98,13 @@ impl Options {
             (None, Some(false)) => Some(Propagation::Background),
             (None, None) => None,
         };
-        if options.grace_period_seconds.is_some_and(|seconds| seconds < 0) {
-            return Err(ApiError::bad_request("gracePeriodSeconds: must be greater than or equal to 0"));
+        if options
+            .grace_period_seconds
+            .is_some_and(|seconds| seconds < 0)
+        {
+            return Err(ApiError::bad_request(
+                "gracePeriodSeconds: must be greater than or equal to 0",
+            ));
         }
         Ok(options)
     }
@@ -152,11 +158,16 @@ pub(crate) async fn remove(
             .get(&kind.resource, name)
             .ok_or_else(|| ApiError::NotFound(subject()))?;
         let old = current.value();
-        check(&old, options)
-            .map_err(|message| ApiError::Conflict { subject: subject(), message })?;
+        check(&old, options).map_err(|message| ApiError::Conflict {
+            subject: subject(),
+            message,
+        })?;
         let (new, removed) = marked(core, kind, &old, options);
         if new == old && !removed {
-            return Ok(Outcome { object: current, removed: false });
+            return Ok(Outcome {
+                object: current,
+                removed: false,
+            });
         }
         let draft = Draft::new(&kind.resource, &new);
         if options.dry_run {
@@ -168,19 +179,32 @@ pub(crate) async fn remove(
         } else {
             Action::Replace(current.revision, draft)
         };
-        let write = Write { resource: kind.resource.clone(), name: name.clone(), action };
+        let write = Write {
+            resource: kind.resource.clone(),
+            name: name.clone(),
+            action,
+        };
         match core.store.write(write).await {
             Ok(object) => return Ok(Outcome { object, removed }),
             Err(WriteError::Conflict) => {}
             Err(error) => return Err(ApiError::from_write(error, subject(), &name.namespace)),
         }
     }
-    Err(ApiError::Conflict { subject: subject(), message: MODIFIED.to_owned() })
+    Err(ApiError::Conflict {
+        subject: subject(),
+        message: MODIFIED.to_owned(),
+    })
 }
 
 fn check(object: &Value, options: &Options) -> Result<(), String> {
-    let conditions =
-        [("UID", "uid", &options.uid), ("ResourceVersion", "resourceVersion", &options.resource_version)];
+    let conditions = [
+        ("UID", "uid", &options.uid),
+        (
+            "ResourceVersion",
+            "resourceVersion",
+            &options.resource_version,
+        ),
+    ];
     for (label, field, wanted) in conditions {
         let found = metadata::text(object, field);
         if let Some(wanted) = wanted
@@ -199,8 +223,10 @@ fn check(object: &Value, options: &Options) -> Result<(), String> {
 fn marked(core: &Core, kind: &Kind, old: &Value, options: &Options) -> (Value, bool) {
     let mut new = old.clone();
     let grace = grace_period(kind, old, options);
-    let mut finalizers: Vec<String> =
-        metadata::finalizers(old).into_iter().map(str::to_owned).collect();
+    let mut finalizers: Vec<String> = metadata::finalizers(old)
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
     if let Some(propagation) = options.propagation {
         finalizers.retain(|one| {
             !["foregroundDeletion", "orphan"].contains(&one.as_str())
@@ -213,7 +239,9 @@ fn marked(core: &Core, kind: &Kind, old: &Value, options: &Options) -> (Value, b
         }
     }
     let namespace_in_use = &*kind.resource == "namespaces"
-        && old["spec"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
+        && old["spec"]["finalizers"]
+            .as_array()
+            .is_some_and(|finalizers| !finalizers.is_empty());
     let stays = !finalizers.is_empty() || grace > 0 || namespace_in_use;
     if finalizers.is_empty() {
         metadata::of(&mut new).remove("finalizers");
@@ -240,12 +268,20 @@ fn marked(core: &Core, kind: &Kind, old: &Value, options: &Options) -> (Value, b
 
 /// Only pods that a node may be running have time to end.
 fn grace_period(kind: &Kind, pod: &Value, options: &Options) -> i64 {
-    let assigned = !pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
-    let finished = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    let assigned = !pod["spec"]["nodeName"]
+        .as_str()
+        .unwrap_or_default()
+        .is_empty();
+    let finished = matches!(
+        pod["status"]["phase"].as_str(),
+        Some("Succeeded" | "Failed")
+    );
     if &*kind.resource != "pods" || !assigned || finished {
         return 0;
     }
-    let own = pod["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30);
+    let own = pod["spec"]["terminationGracePeriodSeconds"]
+        .as_i64()
+        .unwrap_or(30);
     let wanted = options.grace_period_seconds.unwrap_or(own);
     match pod["metadata"]["deletionGracePeriodSeconds"].as_i64() {
         Some(left) if metadata::is_terminating(pod) => wanted.min(left),

@@ -20,7 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(crate) async fn list(call: &Call) -> Result<Response> {
     let parameters = &call.parameters;
     if parameters.send_initial_events.is_some() {
-        return Err(ApiError::bad_request("sendInitialEvents is forbidden for list"));
+        return Err(ApiError::bad_request(
+            "sendInitialEvents is forbidden for list",
+        ));
     }
     let selection = Selection::parse(call)?;
     let start = start(call)?;
@@ -54,7 +56,9 @@ impl Selection {
         let selectable = |path: &str| call.kind.selectable(path);
         let mut fields = Fields::parse(&call.parameters.field_selector, selectable)?;
         if !call.path.name.is_empty() {
-            fields.equal.push(("metadata.name".to_owned(), call.path.name.clone()));
+            fields
+                .equal
+                .push(("metadata.name".to_owned(), call.path.name.clone()));
         }
         let indexed = fields::paths(&call.kind.resource);
         let field_terms = fields
@@ -63,7 +67,12 @@ impl Selection {
             .filter(|(path, value)| indexed.contains(&path.as_str()) && !value.is_empty())
             .cloned()
             .collect();
-        Ok(Self { label_terms: labels.equalities(), labels, fields, field_terms })
+        Ok(Self {
+            label_terms: labels.equalities(),
+            labels,
+            fields,
+            field_terms,
+        })
     }
 
     pub(crate) fn matches(&self, object: &Object) -> bool {
@@ -96,13 +105,22 @@ impl Selection {
     ) -> Result<Page> {
         let store = &call.core.store;
         let namespace = self.namespace(call);
-        if let (Some(name), None, false) =
-            (self.fields.name(), at, namespace.is_empty() && call.kind.namespaced)
-        {
+        if let (Some(name), None, false) = (
+            self.fields.name(),
+            at,
+            namespace.is_empty() && call.kind.namespaced,
+        ) {
             let revision = store.revision();
             let object = store.get(&call.kind.resource, &Name::new(&namespace, name));
-            let objects = object.into_iter().filter(|object| self.matches(object)).collect();
-            return Ok(Page { objects, revision, more: false });
+            let objects = object
+                .into_iter()
+                .filter(|object| self.matches(object))
+                .collect();
+            return Ok(Page {
+                objects,
+                revision,
+                more: false,
+            });
         }
         let filter = |object: &Object| self.matches(object);
         let query = Query {
@@ -119,7 +137,11 @@ impl Selection {
 
     /// The namespace of the path, or the one that the field selector names.
     fn namespace(&self, call: &Call) -> String {
-        let selected = self.fields.equal.iter().find(|(path, _)| path == "metadata.namespace");
+        let selected = self
+            .fields
+            .equal
+            .iter()
+            .find(|(path, _)| path == "metadata.namespace");
         match (call.namespace(), selected) {
             ("", Some((_, namespace))) => namespace.clone(),
             (namespace, _) => namespace.to_owned(),
@@ -151,9 +173,14 @@ fn start(call: &Call) -> Result<Start> {
             && !call.namespace().is_empty()
             && *name.namespace != *call.namespace();
         if outside {
-            return Err(ApiError::bad_request("continue key is not valid: it is of another namespace"));
+            return Err(ApiError::bad_request(
+                "continue key is not valid: it is of another namespace",
+            ));
         }
-        return Ok(Start { at: Some(revision), after: Some(name) });
+        return Ok(Start {
+            at: Some(revision),
+            after: Some(name),
+        });
     }
     match parameters.resource_version_match {
         Some(_) if version.is_empty() => Err(ApiError::bad_request(
@@ -168,11 +195,20 @@ fn start(call: &Call) -> Result<Start> {
             }
             let current = call.core.store.revision();
             if revision > current {
-                return Err(ApiError::FutureRevision { requested: revision, current });
+                return Err(ApiError::FutureRevision {
+                    requested: revision,
+                    current,
+                });
             }
-            Ok(Start { at: Some(revision), after: None })
+            Ok(Start {
+                at: Some(revision),
+                after: None,
+            })
         }
-        Some(VersionMatch::NotOlderThan) | None => Ok(Start { at: None, after: None }),
+        Some(VersionMatch::NotOlderThan) | None => Ok(Start {
+            at: None,
+            after: None,
+        }),
     }
 }
 
@@ -187,12 +223,17 @@ pub(crate) async fn wait_for_revision(call: &Call) -> Result<()> {
         return Ok(());
     }
     let reached = tokio::time::timeout(PATIENCE, store.reaches(requested)).await;
-    reached.map_err(|_| ApiError::FutureRevision { requested, current: store.revision() })
+    reached.map_err(|_| ApiError::FutureRevision {
+        requested,
+        current: store.revision(),
+    })
 }
 
 pub(crate) fn parse_revision(text: &str) -> Result<u64> {
     text.parse().map_err(|_| {
-        ApiError::bad_request(format!("resourceVersion: Invalid value: {text:?}: must be a number"))
+        ApiError::bad_request(format!(
+            "resourceVersion: Invalid value: {text:?}: must be a number"
+        ))
     })
 }
 
@@ -206,8 +247,13 @@ fn parse_token(token: &str) -> Result<(u64, Name)> {
     let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| wrong())?;
     let text = String::from_utf8(bytes).map_err(|_| wrong())?;
     let parts: Vec<_> = text.split('\0').collect();
-    let ["1", revision, namespace, name] = parts.as_slice() else { return Err(wrong()) };
-    Ok((revision.parse().map_err(|_| wrong())?, Name::new(namespace, name)))
+    let ["1", revision, namespace, name] = parts.as_slice() else {
+        return Err(wrong());
+    };
+    Ok((
+        revision.parse().map_err(|_| wrong())?,
+        Name::new(namespace, name),
+    ))
 }
 
 #[cfg(test)]

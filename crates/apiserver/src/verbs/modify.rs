@@ -32,24 +32,37 @@ pub(crate) async fn modify(
         let mut new = change(&old)?;
         check_preconditions(call, &old, &new)?;
         keep(call, &old, &mut new);
-        let warnings =
-            admission::admit(&call.kind, &mut new, Some(&old), call.parameters.field_validation)?;
+        let warnings = admission::admit(
+            &call.kind,
+            &mut new,
+            Some(&old),
+            call.parameters.field_validation,
+        )?;
         finish(call, &old, &mut new)?;
         if new == old {
             return Ok((current, warnings));
         }
         let removed = is_released(call, &new);
-        let draft = Draft::new(&call.kind.resource, &conversion::to_storage(&call.kind, new));
+        let draft = Draft::new(
+            &call.kind.resource,
+            &conversion::to_storage(&call.kind, new),
+        );
         if call.parameters.dry_run {
-            return Ok((Arc::new(draft.finish(current.name.clone(), current.revision)), warnings));
+            return Ok((
+                Arc::new(draft.finish(current.name.clone(), current.revision)),
+                warnings,
+            ));
         }
         let action = if removed {
             Action::Delete(current.revision, draft)
         } else {
             Action::Replace(current.revision, draft)
         };
-        let write =
-            Write { resource: call.kind.resource.clone(), name: current.name.clone(), action };
+        let write = Write {
+            resource: call.kind.resource.clone(),
+            name: current.name.clone(),
+            action,
+        };
         match call.core.store.write(write).await {
             Ok(stored) => return Ok((stored, warnings)),
             Err(WriteError::Conflict) => {}
@@ -63,7 +76,10 @@ pub(crate) async fn modify(
 }
 
 fn conflict(call: &Call, message: String) -> ApiError {
-    ApiError::Conflict { subject: call.kind.subject(&call.path.name), message }
+    ApiError::Conflict {
+        subject: call.kind.subject(&call.path.name),
+        message,
+    }
 }
 
 fn check_preconditions(call: &Call, old: &Value, new: &Value) -> Result<()> {
@@ -97,8 +113,11 @@ fn keep(call: &Call, old: &Value, new: &mut Value) {
             let (status, mut metadata) = (new["status"].take(), new["metadata"].take());
             *new = old.clone();
             put(new, "status", status);
-            let fields: &[&str] =
-                if custom { &["managedFields"] } else { &["managedFields", "labels", "annotations"] };
+            let fields: &[&str] = if custom {
+                &["managedFields"]
+            } else {
+                &["managedFields", "labels", "annotations"]
+            };
             for field in fields {
                 put(&mut new["metadata"], field, metadata[*field].take());
             }
@@ -107,8 +126,16 @@ fn keep(call: &Call, old: &Value, new: &mut Value) {
         _ => {}
     }
     for field in [
-        "name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "generation",
-        "deletionGracePeriodSeconds", "resourceVersion", "selfLink", "generateName",
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "generation",
+        "deletionGracePeriodSeconds",
+        "resourceVersion",
+        "selfLink",
+        "generateName",
     ] {
         put(&mut new["metadata"], field, old["metadata"][field].clone());
     }
@@ -126,7 +153,9 @@ fn keep(call: &Call, old: &Value, new: &mut Value) {
 }
 
 fn put(object: &mut Value, field: &str, value: Value) {
-    let Some(object) = object.as_object_mut() else { return };
+    let Some(object) = object.as_object_mut() else {
+        return;
+    };
     if value.is_null() {
         object.remove(field);
     } else {
@@ -138,7 +167,10 @@ fn put(object: &mut Value, field: &str, value: Value) {
 fn finish(call: &Call, old: &Value, new: &mut Value) -> Result<()> {
     if metadata::is_terminating(old) {
         let before = metadata::finalizers(old);
-        if let Some(added) = metadata::finalizers(new).into_iter().find(|one| !before.contains(one)) {
+        if let Some(added) = metadata::finalizers(new)
+            .into_iter()
+            .find(|one| !before.contains(one))
+        {
             let detail = format!(
                 "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{added:?}}}"
             );
@@ -171,8 +203,13 @@ fn desired(call: &Call, object: &Value) -> Value {
 /// Whether this change removed the last thing that kept a deleted object alive.
 fn is_released(call: &Call, object: &Value) -> bool {
     let namespace_in_use = &*call.kind.resource == "namespaces"
-        && object["spec"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
-    let graceful = object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) > 0;
+        && object["spec"]["finalizers"]
+            .as_array()
+            .is_some_and(|finalizers| !finalizers.is_empty());
+    let graceful = object["metadata"]["deletionGracePeriodSeconds"]
+        .as_i64()
+        .unwrap_or(0)
+        > 0;
     metadata::is_terminating(object)
         && metadata::finalizers(object).is_empty()
         && !namespace_in_use

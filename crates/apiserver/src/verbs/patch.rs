@@ -66,7 +66,11 @@ fn refused(call: &Call, error: &dyn std::error::Error) -> ApiError {
 }
 
 fn unsupported(call: &Call) -> ApiError {
-    let strategic = if call.kind.custom.is_none() { ", application/strategic-merge-patch+json" } else { "" };
+    let strategic = if call.kind.custom.is_none() {
+        ", application/strategic-merge-patch+json"
+    } else {
+        ""
+    };
     ApiError::UnsupportedMediaType(format!(
         "{JSON}, {MERGE}, application/apply-patch+yaml{strategic}"
     ))

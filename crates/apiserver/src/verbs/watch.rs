@@ -50,7 +50,10 @@ pub(crate) async fn watch(call: Call) -> Result<Response> {
             return Ok(stream_response(Body::from(frame.freeze())));
         }
     };
-    let timeout = call.parameters.timeout_seconds.filter(|seconds| *seconds > 0);
+    let timeout = call
+        .parameters
+        .timeout_seconds
+        .filter(|seconds| *seconds > 0);
     let timeout = timeout.unwrap_or_else(|| rand::random_range(DEFAULT_TIMEOUT));
     let state = State {
         bookmarks: call.parameters.allow_watch_bookmarks,
@@ -61,7 +64,8 @@ pub(crate) async fn watch(call: Call) -> Result<Response> {
         deadline: Instant::now() + Duration::from_secs(timeout),
         ended: false,
         ticker: {
-            let mut ticker = tokio::time::interval_at(Instant::now() + BOOKMARK_EVERY, BOOKMARK_EVERY);
+            let mut ticker =
+                tokio::time::interval_at(Instant::now() + BOOKMARK_EVERY, BOOKMARK_EVERY);
             ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
             ticker
         },
@@ -93,7 +97,9 @@ impl Begin {
                 ));
             }
             if initial {
-                return Ok(Self::State { bookmark: parameters.allow_watch_bookmarks });
+                return Ok(Self::State {
+                    bookmark: parameters.allow_watch_bookmarks,
+                });
             }
             let start = match version {
                 "" | "0" => call.core.store.revision(),
@@ -231,7 +237,13 @@ fn stream_response(body: Body) -> Response {
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::OK;
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    headers.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("no-cache, private"),
+    );
     response
 }
