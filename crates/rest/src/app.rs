@@ -6,6 +6,10 @@
 //! go through a client that impersonates the caller, so that RBAC has the last word.
 
 pub(crate) mod create;
+pub(crate) mod jobs;
+pub(crate) mod logs;
+pub(crate) mod namespaces;
+pub(crate) mod users;
 
 use crate::model::FieldError;
 
@@ -25,11 +29,18 @@ pub(crate) enum Error {
     #[error("{0}")]
     Forbidden(String),
     #[error("{field}: {message}")]
-    ForbiddenField { field: &'static str, message: String },
+    ForbiddenField {
+        field: &'static str,
+        message: String,
+    },
     #[error("requests from {0:?} are refused while no token is needed")]
     ForeignOrigin(String),
     #[error("there is no {kind} {name:?} in namespace {namespace:?}")]
-    NotFound { kind: &'static str, name: String, namespace: String },
+    NotFound {
+        kind: &'static str,
+        name: String,
+        namespace: String,
+    },
     #[error("there is nothing at this address")]
     NoSuchPath,
     #[error("this address does not take this method")]
@@ -39,9 +50,15 @@ pub(crate) enum Error {
     #[error("too many requests; wait a moment")]
     TooManyRequests,
     #[error("failed to {operation}: the API server is not available")]
-    Unavailable { operation: &'static str, source: kube::Error },
+    Unavailable {
+        operation: &'static str,
+        source: kube::Error,
+    },
     #[error("failed to {operation}")]
-    Internal { operation: &'static str, source: Box<dyn std::error::Error + Send + Sync> },
+    Internal {
+        operation: &'static str,
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
 }
 
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
@@ -52,14 +69,21 @@ impl Error {
     }
 
     pub(crate) fn no_job(namespace: &str, name: &str) -> Self {
-        Self::NotFound { kind: "TrainJob", name: name.to_owned(), namespace: namespace.to_owned() }
+        Self::NotFound {
+            kind: "TrainJob",
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+        }
     }
 
     /// Turns an answer of the API server into ours. What it refuses is the caller's matter, and
     /// what it cannot do is ours.
     pub(crate) fn cluster(operation: &'static str, error: kube::Error) -> Self {
         let kube::Error::Api(status) = &error else {
-            return Self::Unavailable { operation, source: error };
+            return Self::Unavailable {
+                operation,
+                source: error,
+            };
         };
         let message = status.message.clone();
         match status.code {
@@ -70,13 +94,24 @@ impl Error {
             413 => Self::TooLarge(1024 * 1024),
             422 => {
                 let causes = status.details.iter().flat_map(|details| &details.causes);
-                let fields: Vec<FieldError> =
-                    causes.map(|cause| FieldError::new(&cause.field, &cause.message)).collect();
-                if fields.is_empty() { Self::Malformed(message) } else { Self::Invalid(fields) }
+                let fields: Vec<FieldError> = causes
+                    .map(|cause| FieldError::new(&cause.field, &cause.message))
+                    .collect();
+                if fields.is_empty() {
+                    Self::Malformed(message)
+                } else {
+                    Self::Invalid(fields)
+                }
             }
             429 => Self::TooManyRequests,
-            503 | 504 => Self::Unavailable { operation, source: error },
-            _ => Self::Internal { operation, source: Box::new(error) },
+            503 | 504 => Self::Unavailable {
+                operation,
+                source: error,
+            },
+            _ => Self::Internal {
+                operation,
+                source: Box::new(error),
+            },
         }
     }
 
@@ -87,8 +122,12 @@ impl Error {
                 "send it as \"Authorization: Bearer …\"; on this machine it is in admin.token of the data folder"
             }
             Self::Forbidden(_) => "ask an administrator, or use your own namespace",
-            Self::ForeignOrigin(_) => "use the address that `astrago up` printed, or start it without --no-auth",
-            Self::NotFound { kind: "TrainJob", .. } => "list the jobs with GET /api/trainjobs",
+            Self::ForeignOrigin(_) => {
+                "use the address that `astrago up` printed, or start it without --no-auth"
+            }
+            Self::NotFound {
+                kind: "TrainJob", ..
+            } => "list the jobs with GET /api/trainjobs",
             _ => return None,
         };
         Some(text.to_owned())
@@ -99,6 +138,11 @@ fn summary(fields: &[FieldError]) -> String {
     match fields {
         [] => "the request is invalid".to_owned(),
         [one] => format!("{} {}", one.field, one.message),
-        [first, rest @ ..] => format!("{} {} (and {} more)", first.field, first.message, rest.len()),
+        [first, rest @ ..] => format!(
+            "{} {} (and {} more)",
+            first.field,
+            first.message,
+            rest.len()
+        ),
     }
 }

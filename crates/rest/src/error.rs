@@ -30,12 +30,15 @@ impl IntoResponse for Error {
         }
         let mut response = (status, Json(ErrorBody { error: detail })).into_response();
         if status == StatusCode::UNAUTHORIZED {
-            response
-                .headers_mut()
-                .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"astrago\""));
+            response.headers_mut().insert(
+                header::WWW_AUTHENTICATE,
+                HeaderValue::from_static("Bearer realm=\"astrago\""),
+            );
         }
         if status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response
     }
@@ -57,7 +60,9 @@ fn classify(error: &Error) -> (StatusCode, &'static str) {
     match error {
         Error::Invalid(_) => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_request"),
         Error::Malformed(_) => (StatusCode::BAD_REQUEST, "malformed_request"),
-        Error::UnsupportedMediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"),
+        Error::UnsupportedMediaType => {
+            (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type")
+        }
         Error::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
         Error::Unauthenticated => (StatusCode::UNAUTHORIZED, "unauthenticated"),
         Error::Forbidden(_) | Error::ForbiddenField { .. } => (StatusCode::FORBIDDEN, "forbidden"),

@@ -41,7 +41,10 @@ pub struct Policy {
 
 impl Default for Policy {
     fn default() -> Self {
-        Self { max_nodes: 1000, host_paths: Vec::new() }
+        Self {
+            max_nodes: 1000,
+            host_paths: Vec::new(),
+        }
     }
 }
 
@@ -76,7 +79,10 @@ pub(crate) enum Code {
     /// The text of `train.py`.
     Inline(String),
     /// A repository that is cloned before the training starts.
-    Git { repository: String, branch: Option<String> },
+    Git {
+        repository: String,
+        branch: Option<String>,
+    },
     /// The image brings it.
     Image,
 }
@@ -102,16 +108,20 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
     let mut fields = Fields::new("", body, errors);
     let user_id = fields.required_text("user_id", errors);
     let user = user_id.and_then(|id| checked(&fields, "user_id", name::user_label(id), errors));
-    let namespace = fields.required_text("namespace", errors).filter(|namespace| {
-        checked(&fields, "namespace", name::check_label(namespace), errors).is_some()
-    });
+    let namespace = fields
+        .required_text("namespace", errors)
+        .filter(|namespace| {
+            checked(&fields, "namespace", name::check_label(namespace), errors).is_some()
+        });
     let framework = fields
         .required_text("framework", errors)
         .and_then(|text| checked(&fields, "framework", text.parse::<Framework>(), errors));
     let runtime = fields.text("runtime", errors).filter(|runtime| {
         checked(&fields, "runtime", name::check_subdomain(runtime), errors).is_some()
     });
-    let command = fields.text("command", errors).filter(|command| !command.trim().is_empty());
+    let command = fields
+        .text("command", errors)
+        .filter(|command| !command.trim().is_empty());
     let code = read_code(&mut fields, command.is_some(), errors);
     let image = read_image(&mut fields, errors);
     let sizes = read_sizes(&mut fields, policy, errors);
@@ -122,11 +132,18 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
     let deadline_seconds = fields.integer("deadline_seconds", 1..=31_536_000, errors);
     let priority = fields.integer("priority", -1_000_000_000..=1_000_000_000, errors);
     let suspend = fields.boolean("suspend", errors).unwrap_or(false);
-    let job_name = fields.text("name", errors).filter(|job| {
-        checked(&fields, "name", name::check_job_name(job), errors).is_some()
-    });
+    let job_name = fields
+        .text("name", errors)
+        .filter(|job| checked(&fields, "name", name::check_job_name(job), errors).is_some());
     if let (Some(framework), Some(sizes)) = (framework, &sizes) {
-        check_length(&fields, job_name, user.as_deref(), framework, sizes.nodes, errors);
+        check_length(
+            &fields,
+            job_name,
+            user.as_deref(),
+            framework,
+            sizes.nodes,
+            errors,
+        );
     }
     fields.finish(errors);
 
@@ -140,7 +157,10 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
         framework,
         runtime: runtime.unwrap_or(framework.runtime()).to_owned(),
         code: code?,
-        image: image.or(framework.image().filter(|_| runtime.is_none()).map(str::to_owned)),
+        image: image.or(framework
+            .image()
+            .filter(|_| runtime.is_none())
+            .map(str::to_owned)),
         nodes: sizes.nodes,
         resources: sizes.resources,
         command: command.unwrap_or(framework.command()).to_owned(),
@@ -154,18 +174,34 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
     })
 }
 
-fn read_code(fields: &mut Fields<'_>, has_command: bool, errors: &mut Vec<FieldError>) -> Option<Code> {
+fn read_code(
+    fields: &mut Fields<'_>,
+    has_command: bool,
+    errors: &mut Vec<FieldError>,
+) -> Option<Code> {
     let repository = fields.text("git_repository", errors);
     let branch = fields.text("git_branch", errors).map(str::to_owned);
     if let Some(repository) = repository {
-        if !["https://", "http://", "ssh://", "git@", "file://"].iter().any(|s| repository.starts_with(s)) {
-            errors.push(FieldError::new("git_repository", "must be a URL such as https://host/group/project.git"));
+        if !["https://", "http://", "ssh://", "git@", "file://"]
+            .iter()
+            .any(|s| repository.starts_with(s))
+        {
+            errors.push(FieldError::new(
+                "git_repository",
+                "must be a URL such as https://host/group/project.git",
+            ));
         }
         if let Some(code) = fields.take("training_code") {
-            errors.push(FieldError::new("training_code", "give either training_code or git_repository, not both"));
+            errors.push(FieldError::new(
+                "training_code",
+                "give either training_code or git_repository, not both",
+            ));
             return code.as_str().map(|code| Code::Inline(code.to_owned()));
         }
-        return Some(Code::Git { repository: repository.to_owned(), branch });
+        return Some(Code::Git {
+            repository: repository.to_owned(),
+            branch,
+        });
     }
     if branch.is_some() {
         errors.push(FieldError::new("git_branch", "needs git_repository"));
@@ -186,7 +222,10 @@ fn read_code(fields: &mut Fields<'_>, has_command: bool, errors: &mut Vec<FieldE
         ));
     }
     if code.contains('\0') {
-        errors.push(FieldError::new("training_code", "must be text, and contains a NUL character"));
+        errors.push(FieldError::new(
+            "training_code",
+            "must be text, and contains a NUL character",
+        ));
     }
     Some(Code::Inline(code.to_owned()))
 }
@@ -214,7 +253,11 @@ struct Sizes {
 }
 
 /// The sizes, from `config` (form A) or from the flat fields (form B).
-fn read_sizes(fields: &mut Fields<'_>, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<Sizes> {
+fn read_sizes(
+    fields: &mut Fields<'_>,
+    policy: &Policy,
+    errors: &mut Vec<FieldError>,
+) -> Option<Sizes> {
     let flat_nodes = fields.integer("num_nodes", 1..=policy.max_nodes, errors);
     let flat = ReadResources {
         gpus: fields.integer("gpu_count", 0..=1024, errors),
@@ -224,21 +267,32 @@ fn read_sizes(fields: &mut Fields<'_>, policy: &Policy, errors: &mut Vec<FieldEr
         memory_limit: read_quantity(fields, "memory_limit", MIN_MEMORY, errors),
     };
     let Some(config) = fields.take("config") else {
-        let missing = fields.take("num_nodes").is_none();
-        if missing {
-            errors.push(FieldError::new("num_nodes", "is required (or config.num_nodes)"));
-        }
+        fields.required("num_nodes", errors);
         flat.check("cpu_request", "memory_request", errors);
-        return Some(Sizes { nodes: flat_nodes?, resources: flat.resources() });
+        return Some(Sizes {
+            nodes: flat_nodes?,
+            resources: flat.resources(),
+        });
     };
-    let repeated = ["num_nodes", "gpu_count", "cpu_request", "cpu_limit", "memory_request", "memory_limit"];
+    let repeated = [
+        "num_nodes",
+        "gpu_count",
+        "cpu_request",
+        "cpu_limit",
+        "memory_request",
+        "memory_limit",
+    ];
     for name in repeated {
         if fields.take(name).is_some() {
-            errors.push(FieldError::new(name, "is already given by config; give the sizes once"));
+            errors.push(FieldError::new(
+                name,
+                "is already given by config; give the sizes once",
+            ));
         }
     }
     let mut nested = Fields::new("config", config, errors);
-    let nodes = nested.required("num_nodes", errors)
+    let nodes = nested
+        .required("num_nodes", errors)
         .and_then(|()| nested.integer("num_nodes", 1..=policy.max_nodes, errors));
     let cpu = read_quantity(&mut nested, "cpu_per_node", MIN_CPU, errors);
     let memory = read_quantity(&mut nested, "memory_per_node", MIN_MEMORY, errors);
@@ -250,7 +304,10 @@ fn read_sizes(fields: &mut Fields<'_>, policy: &Policy, errors: &mut Vec<FieldEr
         memory_limit: memory,
     };
     nested.finish(errors);
-    Some(Sizes { nodes: nodes?, resources: read.resources() })
+    Some(Sizes {
+        nodes: nodes?,
+        resources: read.resources(),
+    })
 }
 
 /// One millicore, and a mebibyte: less cannot run anything and is surely a slip of the unit.
@@ -284,13 +341,15 @@ struct ReadResources {
 
 impl ReadResources {
     fn check(&self, cpu: &str, memory: &str, errors: &mut Vec<FieldError>) {
-        for (field, request, limit) in
-            [(cpu, &self.cpu_request, &self.cpu_limit), (memory, &self.memory_request, &self.memory_limit)]
-        {
+        for (field, request, limit) in [
+            (cpu, &self.cpu_request, &self.cpu_limit),
+            (memory, &self.memory_request, &self.memory_limit),
+        ] {
             if let (Some((request, asked)), Some((limit, allowed))) = (request, limit)
                 && asked > allowed
             {
-                let message = format!("must not be above its limit: {request:?} is more than {limit:?}");
+                let message =
+                    format!("must not be above its limit: {request:?} is more than {limit:?}");
                 errors.push(FieldError::new(field, message));
             }
         }
@@ -313,8 +372,12 @@ impl ReadResources {
             }
         }
         if let Some(gpus) = self.gpus.filter(|gpus| *gpus > 0) {
-            resources.requests.insert("nvidia.com/gpu".to_owned(), gpus.to_string());
-            resources.limits.insert("nvidia.com/gpu".to_owned(), gpus.to_string());
+            resources
+                .requests
+                .insert("nvidia.com/gpu".to_owned(), gpus.to_string());
+            resources
+                .limits
+                .insert("nvidia.com/gpu".to_owned(), gpus.to_string());
         }
         resources
     }
@@ -340,7 +403,10 @@ fn read_env(fields: &mut Fields<'_>, errors: &mut Vec<FieldError>) -> Vec<(Strin
             if let Some(message) = wrong_env_name(name) {
                 errors.push(FieldError::new(entry.path("name"), message));
             } else if !seen.insert(name) {
-                errors.push(FieldError::new(entry.path("name"), format!("{name} is given twice")));
+                errors.push(FieldError::new(
+                    entry.path("name"),
+                    format!("{name} is given twice"),
+                ));
             }
             env.push((name.to_owned(), value));
         }
@@ -354,15 +420,26 @@ fn read_env(fields: &mut Fields<'_>, errors: &mut Vec<FieldError>) -> Vec<(Strin
 
 /// Variables that the runtime sets itself; a second value would take the job apart.
 fn wrong_env_name(name: &str) -> Option<String> {
-    const RESERVED: [&str; 5] =
-        ["PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"];
+    const RESERVED: [&str; 5] = [
+        "PET_NNODES",
+        "PET_NPROC_PER_NODE",
+        "PET_NODE_RANK",
+        "PET_MASTER_ADDR",
+        "PET_MASTER_PORT",
+    ];
     if RESERVED.contains(&name) {
-        return Some(format!("{name} is set by the runtime and cannot be changed"));
+        return Some(format!(
+            "{name} is set by the runtime and cannot be changed"
+        ));
     }
     let valid_start = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    let valid_rest = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
+    let valid_rest = name
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
     if !valid_start || !valid_rest || name.len() > 253 {
-        return Some("must begin with a letter or _ and contain letters, digits and _ only".to_owned());
+        return Some(
+            "must begin with a letter or _ and contain letters, digits and _ only".to_owned(),
+        );
     }
     None
 }
@@ -372,9 +449,14 @@ fn read_map(
     name: &'static str,
     errors: &mut Vec<FieldError>,
 ) -> BTreeMap<String, String> {
-    let Some(value) = fields.take(name) else { return BTreeMap::new() };
+    let Some(value) = fields.take(name) else {
+        return BTreeMap::new();
+    };
     let Some(object) = value.as_object() else {
-        errors.push(FieldError::new(fields.path(name), "must be an object of strings"));
+        errors.push(FieldError::new(
+            fields.path(name),
+            "must be an object of strings",
+        ));
         return BTreeMap::new();
     };
     let mut map = BTreeMap::new();
@@ -384,7 +466,10 @@ fn read_map(
                 map.insert(key.clone(), text.to_owned());
             }
             None => {
-                errors.push(FieldError::new(format!("{}.{key}", fields.path(name)), "must be a string"));
+                errors.push(FieldError::new(
+                    format!("{}.{key}", fields.path(name)),
+                    "must be a string",
+                ));
             }
         }
     }
@@ -401,11 +486,21 @@ fn check_length(
 ) {
     let longest = framework.longest_job();
     if let Some(job) = job {
-        checked(fields, "name", name::check_pod_names(job, longest, nodes), errors);
+        checked(
+            fields,
+            "name",
+            name::check_pod_names(job, longest, nodes),
+            errors,
+        );
     } else if let Some(user) = user {
         // The time stamp has a fixed length, so any will do.
         let made = name::job_name(user, "20251105130000", None, usize::MAX);
-        checked(fields, "user_id", name::check_pod_names(&made, longest, nodes), errors);
+        checked(
+            fields,
+            "user_id",
+            name::check_pod_names(&made, longest, nodes),
+            errors,
+        );
     }
 }
 

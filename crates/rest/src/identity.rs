@@ -35,7 +35,10 @@ pub(crate) struct Caller {
 impl Caller {
     /// The administrator of this machine.
     pub(crate) fn admin() -> Self {
-        Self { user: "admin".to_owned(), groups: vec![MASTERS.to_owned()] }
+        Self {
+            user: "admin".to_owned(),
+            groups: vec![MASTERS.to_owned()],
+        }
     }
 
     pub(crate) fn is_admin(&self) -> bool {
@@ -66,7 +69,13 @@ impl Access {
     }
 
     pub(crate) fn core(verb: &'static str, resource: &'static str, namespace: &str) -> Self {
-        Self { verb, group: "", resource, subresource: "", namespace: namespace.to_owned() }
+        Self {
+            verb,
+            group: "",
+            resource,
+            subresource: "",
+            namespace: namespace.to_owned(),
+        }
     }
 }
 
@@ -79,7 +88,11 @@ pub(crate) struct Gate {
 
 impl Gate {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, tokens: Memory::new(TOKEN_LIFETIME), rights: Memory::new(ACCESS_LIFETIME) }
+        Self {
+            client,
+            tokens: Memory::new(TOKEN_LIFETIME),
+            rights: Memory::new(ACCESS_LIFETIME),
+        }
     }
 
     /// Who a bearer token belongs to.
@@ -89,7 +102,10 @@ impl Gate {
             return known.ok_or(Error::Unauthenticated);
         }
         let review = TokenReview {
-            spec: TokenReviewSpec { token: Some(token.to_owned()), ..TokenReviewSpec::default() },
+            spec: TokenReviewSpec {
+                token: token.to_owned(),
+                ..TokenReviewSpec::default()
+            },
             ..TokenReview::default()
         };
         let api: Api<TokenReview> = Api::all(self.client.clone());
@@ -97,10 +113,16 @@ impl Gate {
             .create(&PostParams::default(), &review)
             .await
             .map_err(|error| Error::cluster("check the token", error))?;
-        let caller = review.status.filter(|status| status.authenticated == Some(true)).and_then(|status| {
-            let user = status.user?;
-            Some(Caller { user: user.username?, groups: user.groups.unwrap_or_default() })
-        });
+        let caller = review
+            .status
+            .filter(|status| status.authenticated == Some(true))
+            .and_then(|status| {
+                let user = status.user?;
+                Some(Caller {
+                    user: user.username?,
+                    groups: user.groups.unwrap_or_default(),
+                })
+            });
         self.tokens.put(digest, caller.clone());
         caller.ok_or(Error::Unauthenticated)
     }
@@ -145,8 +167,15 @@ impl Gate {
             return Ok(());
         }
         let (verb, resource, namespace) = (access.verb, access.resource, &access.namespace);
-        let place = if namespace.is_empty() { String::new() } else { format!(" in namespace {namespace:?}") };
-        Err(Error::Forbidden(format!("{} may not {verb} {resource}{place}", caller.user)))
+        let place = if namespace.is_empty() {
+            String::new()
+        } else {
+            format!(" in namespace {namespace:?}")
+        };
+        Err(Error::Forbidden(format!(
+            "{} may not {verb} {resource}{place}",
+            caller.user
+        )))
     }
 
     /// A client that acts as the caller.
@@ -165,7 +194,8 @@ fn impersonate(inner: &Client, caller: &Caller) -> Client {
         let headers = request.headers_mut();
         // A name that is no header value cannot come from an authenticator; if it did, the empty
         // name is one that no rule grants anything.
-        let value = |text: &str| HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""));
+        let value =
+            |text: &str| HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""));
         headers.insert("impersonate-user", value(&caller.user));
         for group in &caller.groups {
             headers.append("impersonate-group", value(group));
@@ -186,7 +216,10 @@ const MEMORY_LIMIT: usize = 10_000;
 
 impl<K: std::hash::Hash + Eq, V: Clone> Memory<K, V> {
     fn new(lifetime: Duration) -> Self {
-        Self { lifetime, entries: Mutex::new(HashMap::new()) }
+        Self {
+            lifetime,
+            entries: Mutex::new(HashMap::new()),
+        }
     }
 
     fn get(&self, key: &K) -> Option<V> {

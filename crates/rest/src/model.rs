@@ -7,18 +7,18 @@
 mod error;
 mod job;
 mod logs;
-mod place;
 mod people;
+mod place;
 
 pub use self::error::{ErrorBody, ErrorDetail, FieldError};
 pub use self::job::{
-    Amounts, CreateRequest, CreateResponse, Deleted, EnvVar, Failure, FailureKind, JobDetail, JobEvent,
-    JobList, JobNode, JobState, JobStatus, JobSummary, Metric, MetricPoint, Preview, Progress, SizesOfNode,
-    Timeline, Usage, VolumeRequest, Waiting,
+    Amounts, CreateRequest, CreateResponse, Deleted, EnvVar, Failure, FailureKind, JobDetail,
+    JobEvent, JobList, JobNode, JobState, JobStatus, JobSummary, Metric, MetricPoint, Preview,
+    Progress, SizesOfNode, Timeline, Usage, VolumeRequest, Waiting,
 };
 pub use self::logs::{LogLine, LogLines, SearchHit, SearchResult, WorkerLogs};
 pub use self::people::{Audit, AuditEntry, CreatedUser, NewUser, SignIn, User, WhoAmI};
 pub use self::place::{
-    Claim, ClaimRequest, Fit, FitVerdict, Namespace, NodeInfo, Preset, Queue, QueueEntry, Quota, Runtime,
-    SecretInfo, SecretRequest, Webhook,
+    Claim, ClaimRequest, Fit, FitVerdict, Namespace, NodeInfo, Preset, Queue, QueueEntry, Quota,
+    Runtime, SecretInfo, SecretRequest, Webhook,
 };

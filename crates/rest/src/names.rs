@@ -11,7 +11,7 @@ pub(crate) const FRAMEWORK: &str = "astrago.io/framework";
 /// Label on a job's ConfigMap: the job.
 pub(crate) const JOB: &str = "astrago.io/trainjob";
 /// Annotation: how often the job may be restarted, overriding its runtime.
-pub(crate) const MAX_RESTARTS: &str = "astrago.io/max-restarts";
+pub(crate) use astrago_api::labels::MAX_RESTARTS;
 /// Annotation: the job's place in the queue; higher goes first.
 pub(crate) const PRIORITY: &str = "astrago.io/priority";
 /// Annotation: the create request without its code, so that a job can be cloned as it was asked for.

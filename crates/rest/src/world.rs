@@ -12,10 +12,7 @@ mod table;
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use astrago_api::job_set::JobSet;
-use astrago_api::labels;
-use astrago_api::runtime::{ClusterTrainingRuntime, TrainingRuntime};
-use astrago_api::train_job::TrainJob;
+use astrago_api::{ClusterTrainingRuntime, JobSet, TrainJob, TrainingRuntime, labels};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
 use kube::runtime::watcher::{self, Config};
@@ -68,7 +65,11 @@ impl World {
         };
         let (changes, _) = broadcast::channel(4096);
         let (synced, _) = flag::channel(0);
-        Arc::new(Self { tables: RwLock::new(tables), changes, synced })
+        Arc::new(Self {
+            tables: RwLock::new(tables),
+            changes,
+            synced,
+        })
     }
 
     /// Follows every kind until `stop`.
@@ -158,7 +159,9 @@ impl World {
                     table.insert(object).into_iter().collect()
                 }
                 watcher::Event::InitDone => table.finish(),
-                watcher::Event::Delete(object) => table.remove(&Key::of(&object)).into_iter().collect(),
+                watcher::Event::Delete(object) => {
+                    table.remove(&Key::of(&object)).into_iter().collect()
+                }
             }
         };
         for job in changed {
@@ -171,5 +174,8 @@ impl World {
 
 fn job_of_pod(pod: &Pod) -> Option<Key> {
     let job = pod.labels().get(labels::JOBSET_NAME)?;
-    Some(Key { namespace: pod.namespace().unwrap_or_default(), name: job.clone() })
+    Some(Key {
+        namespace: pod.namespace().unwrap_or_default(),
+        name: job.clone(),
+    })
 }

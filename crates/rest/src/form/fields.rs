@@ -24,10 +24,21 @@ impl<'body> Fields<'body> {
         let object = value.as_object();
         if object.is_none() {
             let at = if path.is_empty() { "body" } else { path };
-            errors.push(FieldError::new(at, format!("must be an object, not {}", kind_of(value))));
+            errors.push(FieldError::new(
+                at,
+                format!("must be an object, not {}", kind_of(value)),
+            ));
         }
-        let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
-        Self { prefix, object, known: BTreeSet::new() }
+        let prefix = if path.is_empty() {
+            String::new()
+        } else {
+            format!("{path}.")
+        };
+        Self {
+            prefix,
+            object,
+            known: BTreeSet::new(),
+        }
     }
 
     /// The full path of a field, as it is named in errors.
@@ -109,7 +120,9 @@ impl<'body> Fields<'body> {
         name: &'static str,
         errors: &mut Vec<FieldError>,
     ) -> &'body [Value] {
-        let Some(value) = self.take(name) else { return &[] };
+        let Some(value) = self.take(name) else {
+            return &[];
+        };
         if let Some(items) = value.as_array() {
             return items;
         }
@@ -151,7 +164,10 @@ impl<'body> Fields<'body> {
     /// Reports every field that nobody asked for, with the nearest known name.
     pub(crate) fn finish(self, errors: &mut Vec<FieldError>) {
         let Some(object) = self.object else { return };
-        for name in object.keys().filter(|name| !self.known.contains(name.as_str())) {
+        for name in object
+            .keys()
+            .filter(|name| !self.known.contains(name.as_str()))
+        {
             let message = match nearest(name, &self.known) {
                 Some(known) => format!("unknown field; did you mean {known}?"),
                 None => "unknown field".to_owned(),
@@ -232,8 +248,10 @@ mod tests {
         fields.known.insert("nodes");
         fields.finish(&mut errors);
         assert_eq!(got, want);
-        let got: Vec<String> =
-            errors.iter().map(|e| format!("{} {}", e.field, e.message)).collect();
+        let got: Vec<String> = errors
+            .iter()
+            .map(|e| format!("{} {}", e.field, e.message))
+            .collect();
         assert_eq!(got, want_errors);
     }
 

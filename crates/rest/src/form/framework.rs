@@ -45,7 +45,10 @@ const GENERATE_TF_CONFIG: &str = include_str!("generate_tf_config.sh");
 
 impl Framework {
     pub(crate) fn name(self) -> &'static str {
-        NAMES.iter().find(|(_, framework)| *framework == self).map_or("", |(name, _)| name)
+        NAMES
+            .iter()
+            .find(|(_, framework)| *framework == self)
+            .map_or("", |(name, _)| name)
     }
 
     /// The ClusterTrainingRuntime that runs it.
@@ -91,20 +94,30 @@ impl Framework {
     pub(crate) fn system_config_map(self) -> Option<(&'static str, &'static str, &'static str)> {
         match self {
             Self::PyTorch => Some(("pytorch-pet-setup", "setup_pytorch_env.sh", SETUP_PYTORCH)),
-            Self::TensorFlow => {
-                Some(("tensorflow-tf-config-generator", "generate_tf_config.sh", GENERATE_TF_CONFIG))
-            }
+            Self::TensorFlow => Some((
+                "tensorflow-tf-config-generator",
+                "generate_tf_config.sh",
+                GENERATE_TF_CONFIG,
+            )),
             Self::Horovod | Self::DeepSpeed | Self::Jax | Self::XgBoost | Self::Mlx => None,
         }
     }
 
     /// The jobs of its runtime in which the user's code must be visible.
     pub(crate) fn jobs(self) -> &'static [&'static str] {
-        if self.has_launcher() { &["launcher", "node"] } else { &["node"] }
+        if self.has_launcher() {
+            &["launcher", "node"]
+        } else {
+            &["node"]
+        }
     }
 
     pub(crate) fn longest_job(self) -> &'static str {
-        if self.has_launcher() { "launcher" } else { "node" }
+        if self.has_launcher() {
+            "launcher"
+        } else {
+            "node"
+        }
     }
 
     fn has_launcher(self) -> bool {
@@ -116,9 +129,16 @@ impl FromStr for Framework {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        NAMES.iter().find(|(name, _)| *name == text).map(|(_, framework)| *framework).ok_or_else(|| {
-            let known: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
-            format!("unknown framework {text:?}; it must be one of {}", known.join(", "))
-        })
+        NAMES
+            .iter()
+            .find(|(name, _)| *name == text)
+            .map(|(_, framework)| *framework)
+            .ok_or_else(|| {
+                let known: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+                format!(
+                    "unknown framework {text:?}; it must be one of {}",
+                    known.join(", ")
+                )
+            })
     }
 }

@@ -59,7 +59,9 @@ fn system_config_map(request: &JobRequest) -> Option<ConfigMap> {
 }
 
 fn code_config_map(request: &JobRequest, name: &str) -> Option<ConfigMap> {
-    let Code::Inline(code) = &request.code else { return None };
+    let Code::Inline(code) = &request.code else {
+        return None;
+    };
     let labels = [
         (names::MANAGED_BY.to_owned(), names::ASTRAGO.to_owned()),
         (names::JOB.to_owned(), name.to_owned()),
@@ -93,7 +95,10 @@ fn train_job(
     let mut all_labels = labels.clone();
     all_labels.insert(names::MANAGED_BY.to_owned(), names::ASTRAGO.to_owned());
     all_labels.insert(names::USER.to_owned(), request.user.clone());
-    all_labels.insert(names::FRAMEWORK.to_owned(), request.framework.name().to_owned());
+    all_labels.insert(
+        names::FRAMEWORK.to_owned(),
+        request.framework.name().to_owned(),
+    );
     let mut all_annotations = annotations.clone();
     if let Some(restarts) = request.max_restarts {
         all_annotations.insert(names::MAX_RESTARTS.to_owned(), restarts.to_string());
@@ -113,7 +118,10 @@ fn train_job(
         spec["activeDeadlineSeconds"] = json!(seconds);
     }
     let (field, patches) = match dialect {
-        Dialect::PodTemplateOverrides => ("podTemplateOverrides", pod_template_overrides(request, name)),
+        Dialect::PodTemplateOverrides => (
+            "podTemplateOverrides",
+            pod_template_overrides(request, name),
+        ),
         Dialect::RuntimePatches => ("runtimePatches", runtime_patches(request, name)),
     };
     spec[field] = patches;
@@ -160,7 +168,12 @@ fn trainer(request: &JobRequest) -> Value {
 }
 
 fn pod_template_overrides(request: &JobRequest, name: &str) -> Value {
-    let targets: Vec<Value> = request.framework.jobs().iter().map(|job| json!({ "name": job })).collect();
+    let targets: Vec<Value> = request
+        .framework
+        .jobs()
+        .iter()
+        .map(|job| json!({ "name": job }))
+        .collect();
     json!([{ "targetJobs": targets, "spec": pod_spec(request, name) }])
 }
 
@@ -221,9 +234,15 @@ fn pod_spec(request: &JobRequest, name: &str) -> Value {
 fn volume_source(volume: &Volume) -> Value {
     let mut value = match &volume.source {
         VolumeSource::Claim(claim) => json!({ "persistentVolumeClaim": { "claimName": claim } }),
-        VolumeSource::ConfigMap(map) => json!({ "configMap": { "name": map, "defaultMode": 0o755 } }),
-        VolumeSource::HostPath(path) => json!({ "hostPath": { "path": path, "type": "Directory" } }),
-        VolumeSource::Memory(size) => json!({ "emptyDir": { "medium": "Memory", "sizeLimit": size } }),
+        VolumeSource::ConfigMap(map) => {
+            json!({ "configMap": { "name": map, "defaultMode": 0o755 } })
+        }
+        VolumeSource::HostPath(path) => {
+            json!({ "hostPath": { "path": path, "type": "Directory" } })
+        }
+        VolumeSource::Memory(size) => {
+            json!({ "emptyDir": { "medium": "Memory", "sizeLimit": size } })
+        }
     };
     value["name"] = json!(volume.name);
     value
@@ -232,7 +251,9 @@ fn volume_source(volume: &Volume) -> Value {
 /// Init containers of the runtimes that must know something of the request.
 fn init_containers(request: &JobRequest) -> Vec<Value> {
     let mut containers = Vec::new();
-    if request.framework == super::Framework::TensorFlow && request.runtime == "tensorflow-distributed" {
+    if request.framework == super::Framework::TensorFlow
+        && request.runtime == "tensorflow-distributed"
+    {
         // The generator writes one address per worker, so it must know how many there are.
         containers.push(json!({
             "name": "tf-config-generator",

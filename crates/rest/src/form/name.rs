@@ -32,7 +32,10 @@ pub(crate) fn user_label(user_id: &str) -> Result<String, String> {
         return Err("must contain a Latin letter or a digit".to_owned());
     }
     if label.len() > LABEL_LIMIT {
-        return Err(format!("must have at most {LABEL_LIMIT} characters, not {}", label.len()));
+        return Err(format!(
+            "must have at most {LABEL_LIMIT} characters, not {}",
+            label.len()
+        ));
     }
     // TrainJob names are RFC 1035 labels: they begin with a letter.
     if label.starts_with(|c: char| c.is_ascii_digit()) {
@@ -88,7 +91,9 @@ pub(crate) fn room_for_job_name(replicated_job: &str, nodes: i64) -> usize {
 /// way when a suffix would make the name too long, since the suffix is our need and not theirs.
 pub(crate) fn job_name(user: &str, timestamp: &str, suffix: Option<&str>, room: usize) -> String {
     let mut tail = format!("-job-{timestamp}");
-    let Some(suffix) = suffix else { return format!("{user}{tail}") };
+    let Some(suffix) = suffix else {
+        return format!("{user}{tail}");
+    };
     tail.push('-');
     tail.push_str(suffix);
     let keep = room.saturating_sub(tail.len()).clamp(1, user.len());
@@ -100,12 +105,14 @@ fn check(name: &str, limit: usize, separator: impl Fn(u8) -> bool) -> Result<(),
         return Err("must not be empty".to_owned());
     }
     if name.len() > limit {
-        return Err(format!("must have at most {limit} characters, not {}", name.len()));
+        return Err(format!(
+            "must have at most {limit} characters, not {}",
+            name.len()
+        ));
     }
-    if let Some(wrong) = name
-        .chars()
-        .find(|c| !(c.is_ascii_lowercase() || c.is_ascii_digit() || u8::try_from(*c).is_ok_and(&separator)))
-    {
+    if let Some(wrong) = name.chars().find(|c| {
+        !(c.is_ascii_lowercase() || c.is_ascii_digit() || u8::try_from(*c).is_ok_and(&separator))
+    }) {
         return Err(format!(
             "must consist of lower-case letters, digits and dashes; {wrong:?} is none of them"
         ));
@@ -165,7 +172,10 @@ mod tests {
     #[test]
     fn a_suffix_shortens_the_user_and_never_the_time() {
         let user = "a".repeat(29);
-        assert_eq!(job_name("kim", "20251105130000", None, 48), "kim-job-20251105130000");
+        assert_eq!(
+            job_name("kim", "20251105130000", None, 48),
+            "kim-job-20251105130000"
+        );
         let name = job_name(&user, "20251105130000", Some("x7k2p"), 48);
         assert_eq!(name.len(), 48);
         assert!(name.ends_with("-job-20251105130000-x7k2p"));

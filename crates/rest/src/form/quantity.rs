@@ -4,7 +4,9 @@
 ///
 /// The messages speak to a person: what is wrong and what would be right.
 pub(crate) fn parse_milli(text: &str) -> Result<i128, String> {
-    let digits = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());
+    let digits = text
+        .find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-'))
+        .unwrap_or(text.len());
     let (number, suffix) = text.split_at(digits);
     let scale = scale_of(suffix).ok_or_else(|| wrong_suffix(text, number, suffix))?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
@@ -12,13 +14,19 @@ pub(crate) fn parse_milli(text: &str) -> Result<i128, String> {
     let whole = whole.strip_prefix(['+', '-']).unwrap_or(whole);
     let well_formed = |part: &str| part.bytes().all(|b| b.is_ascii_digit()) && part.len() <= 18;
     if whole.is_empty() && fraction.is_empty() || !well_formed(whole) || !well_formed(fraction) {
-        return Err(format!("{text:?} is not a quantity; write for example \"4\", \"500m\" or \"16Gi\""));
+        return Err(format!(
+            "{text:?} is not a quantity; write for example \"4\", \"500m\" or \"16Gi\""
+        ));
     }
-    let mantissa: i128 = format!("{whole}{fraction}").parse().map_err(|_| not_a_quantity(text))?;
+    let mantissa: i128 = format!("{whole}{fraction}")
+        .parse()
+        .map_err(|_| not_a_quantity(text))?;
     let divisor = 10_i128.pow(u32::try_from(fraction.len()).unwrap_or(18));
     let scaled = match scale {
         Scale::Milli => Some(mantissa),
-        Scale::Times(factor) => mantissa.checked_mul(factor).and_then(|n| n.checked_mul(1000)),
+        Scale::Times(factor) => mantissa
+            .checked_mul(factor)
+            .and_then(|n| n.checked_mul(1000)),
     }
     .ok_or_else(|| format!("{text:?} is too large"))?;
     // Round up, as Kubernetes does with what is finer than it can store.
@@ -61,7 +69,10 @@ fn scale_of(suffix: &str) -> Option<Scale> {
 }
 
 fn wrong_suffix(text: &str, number: &str, suffix: &str) -> String {
-    let unit = suffix.trim().trim_end_matches(['b', 'B']).trim_end_matches('i');
+    let unit = suffix
+        .trim()
+        .trim_end_matches(['b', 'B'])
+        .trim_end_matches('i');
     match unit.to_ascii_uppercase().as_str() {
         "G" | "M" | "K" | "T" if !number.is_empty() => {
             let unit = unit.to_ascii_uppercase();

@@ -64,7 +64,13 @@ fn wrong_fields(body: &Value) -> Vec<String> {
 
 fn manifests(body: &Value, dialect: Dialect) -> manifest::Manifests {
     let request = parse(body, &Policy::default()).unwrap();
-    build(&request, "user123-job-20251105130000", dialect, &BTreeMap::new(), &BTreeMap::new())
+    build(
+        &request,
+        "user123-job-20251105130000",
+        dialect,
+        &BTreeMap::new(),
+        &BTreeMap::new(),
+    )
 }
 
 #[test]
@@ -72,13 +78,22 @@ fn form_a_gets_the_defaults_it_is_silent_about() {
     let made = manifests(&form_a(), Dialect::PodTemplateOverrides);
     let trainer = &made.train_job["spec"]["trainer"];
     assert_eq!(trainer["numNodes"], 2);
-    assert_eq!(trainer["image"], "pytorch/pytorch:2.2.2-cuda11.8-cudnn8-runtime");
+    assert_eq!(
+        trainer["image"],
+        "pytorch/pytorch:2.2.2-cuda11.8-cudnn8-runtime"
+    );
     let want = json!({ "cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1" });
-    assert_eq!(trainer["resourcesPerNode"], json!({ "requests": want, "limits": want }));
+    assert_eq!(
+        trainer["resourcesPerNode"],
+        json!({ "requests": want, "limits": want })
+    );
     let command = trainer["command"][2].as_str().unwrap();
     assert!(command.starts_with("export RANK=${PET_NODE_RANK:-0}\n"));
     assert!(command.ends_with("\npython3 /workspace/scripts/train.py\n"));
-    assert_eq!(made.train_job["spec"]["runtimeRef"]["name"], "pytorch-simple");
+    assert_eq!(
+        made.train_job["spec"]["runtimeRef"]["name"],
+        "pytorch-simple"
+    );
 }
 
 #[test]
@@ -92,9 +107,15 @@ fn form_b_maps_every_field_of_the_table() {
             "limits": { "cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1" },
         })
     );
-    assert_eq!(spec["trainer"]["env"][1], json!({ "name": "BATCH_SIZE", "value": "64" }));
+    assert_eq!(
+        spec["trainer"]["env"][1],
+        json!({ "name": "BATCH_SIZE", "value": "64" })
+    );
     let pod = &spec["podTemplateOverrides"][0]["spec"];
-    assert_eq!(spec["podTemplateOverrides"][0]["targetJobs"], json!([{ "name": "node" }]));
+    assert_eq!(
+        spec["podTemplateOverrides"][0]["targetJobs"],
+        json!([{ "name": "node" }])
+    );
     assert_eq!(
         pod["volumes"][0],
         json!({ "name": "train-script", "configMap": {
@@ -119,10 +140,16 @@ fn form_b_maps_every_field_of_the_table() {
 fn the_code_stands_in_an_immutable_config_map_of_the_job() {
     let made = manifests(&form_b(), Dialect::RuntimePatches);
     let code = made.code.unwrap();
-    assert_eq!(code.metadata.name.as_deref(), Some("user123-job-20251105130000-train-script"));
+    assert_eq!(
+        code.metadata.name.as_deref(),
+        Some("user123-job-20251105130000-train-script")
+    );
     assert_eq!(code.immutable, Some(true));
     assert!(code.data.unwrap()["train.py"].starts_with("import torch"));
-    assert_eq!(made.system.unwrap().metadata.name.as_deref(), Some("pytorch-pet-setup"));
+    assert_eq!(
+        made.system.unwrap().metadata.name.as_deref(),
+        Some("pytorch-pet-setup")
+    );
 }
 
 #[test]
@@ -132,7 +159,10 @@ fn both_dialects_say_the_same() {
     let patch = &new["spec"]["runtimePatches"][0];
     let job = &patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"][0];
     assert_eq!(job["name"], "node");
-    assert_eq!(job["template"]["spec"]["template"]["spec"], old["spec"]["podTemplateOverrides"][0]["spec"]);
+    assert_eq!(
+        job["template"]["spec"]["template"]["spec"],
+        old["spec"]["podTemplateOverrides"][0]["spec"]
+    );
     assert!(new["spec"].get("podTemplateOverrides").is_none());
 }
 
@@ -145,14 +175,22 @@ fn tensorflow_tells_its_init_container_the_node_count() {
         pod["initContainers"],
         json!([{ "name": "tf-config-generator", "env": [{ "name": "PET_NNODES", "value": "2" }] }])
     );
-    let command = made.train_job["spec"]["trainer"]["command"][2].as_str().unwrap();
+    let command = made.train_job["spec"]["trainer"]["command"][2]
+        .as_str()
+        .unwrap();
     assert!(command.starts_with("source /shared-env/tf_config.env\n"));
-    assert_eq!(made.system.unwrap().metadata.name.as_deref(), Some("tensorflow-tf-config-generator"));
+    assert_eq!(
+        made.system.unwrap().metadata.name.as_deref(),
+        Some("tensorflow-tf-config-generator")
+    );
 }
 
 #[test]
 fn zero_gpus_leave_no_key_behind() {
-    let made = manifests(&with(form_b(), "/gpu_count", json!(0)), Dialect::RuntimePatches);
+    let made = manifests(
+        &with(form_b(), "/gpu_count", json!(0)),
+        Dialect::RuntimePatches,
+    );
     let resources = &made.train_job["spec"]["trainer"]["resourcesPerNode"];
     assert!(resources["limits"].get("nvidia.com/gpu").is_none());
     assert!(resources["requests"].get("nvidia.com/gpu").is_none());
@@ -162,7 +200,13 @@ fn zero_gpus_leave_no_key_behind() {
 #[case::one_byte("#".to_owned())]
 #[case::nine_hundred_kilobytes("#".repeat(900_000))]
 fn code_of_any_reasonable_size_is_taken(#[case] code: String) {
-    assert!(parse(&with(form_a(), "/training_code", json!(code)), &Policy::default()).is_ok());
+    assert!(
+        parse(
+            &with(form_a(), "/training_code", json!(code)),
+            &Policy::default()
+        )
+        .is_ok()
+    );
 }
 
 #[rstest]
@@ -244,6 +288,13 @@ fn every_mistake_is_reported_at_once() {
     });
     assert_eq!(
         wrong_fields(&body),
-        ["user_id", "namespace", "framework", "training_code", "config.num_nodes", "config.memory_per_node"]
+        [
+            "user_id",
+            "namespace",
+            "framework",
+            "training_code",
+            "config.num_nodes",
+            "config.memory_per_node"
+        ]
     );
 }

@@ -38,14 +38,21 @@ pub(super) fn read(
     let mut names = BTreeSet::new();
     for (index, item) in fields.list("volumes", errors).iter().enumerate() {
         let path = format!("volumes[{index}]");
-        let Some(volume) = read_one(&path, item, policy, errors) else { continue };
+        let Some(volume) = read_one(&path, item, policy, errors) else {
+            continue;
+        };
         if !names.insert(volume.name.clone()) {
-            errors.push(FieldError::new(format!("{path}.name"), format!("{} is given twice", volume.name)));
+            errors.push(FieldError::new(
+                format!("{path}.name"),
+                format!("{} is given twice", volume.name),
+            ));
         }
         for other in &volumes {
             if overlap(&volume.mount_path, &other.mount_path) {
-                let message =
-                    format!("{} overlaps with {} of volume {}", volume.mount_path, other.mount_path, other.name);
+                let message = format!(
+                    "{} overlaps with {} of volume {}",
+                    volume.mount_path, other.mount_path, other.name
+                );
                 errors.push(FieldError::new(format!("{path}.mountPath"), message));
             }
         }
@@ -57,11 +64,18 @@ pub(super) fn read(
     volumes
 }
 
-fn read_one(path: &str, item: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<Volume> {
+fn read_one(
+    path: &str,
+    item: &Value,
+    policy: &Policy,
+    errors: &mut Vec<FieldError>,
+) -> Option<Volume> {
     let mut fields = Fields::new(path, item, errors);
     let volume = fields.required_text("name", errors);
     if let Some(volume) = volume {
-        let taken = TAKEN.contains(&volume).then(|| format!("{volume:?} is used by the platform itself"));
+        let taken = TAKEN
+            .contains(&volume)
+            .then(|| format!("{volume:?} is used by the platform itself"));
         if let Some(message) = taken.or(name::check_label(volume).err()) {
             errors.push(FieldError::new(fields.path("name"), message));
         }
@@ -92,13 +106,23 @@ fn read_source(
     let config_map = fields.text("configMap", errors);
     let host_path = fields.text("hostPath", errors);
     let memory = fields.quantity_text("memory", errors);
-    let given = [claim.is_some(), config_map.is_some(), host_path.is_some(), memory.is_some()];
+    let given = [
+        claim.is_some(),
+        config_map.is_some(),
+        host_path.is_some(),
+        memory.is_some(),
+    ];
     match given.iter().filter(|given| **given).count() {
         1 => {}
         0 => {
-            let wrong_type = ["pvc", "configMap", "hostPath", "memory"].iter().any(|n| fields.take(n).is_some());
+            let wrong_type = ["pvc", "configMap", "hostPath", "memory"]
+                .iter()
+                .any(|n| fields.take(n).is_some());
             if !wrong_type {
-                errors.push(FieldError::new(fields.path("pvc"), "is required (or configMap, hostPath, memory)"));
+                errors.push(FieldError::new(
+                    fields.path("pvc"),
+                    "is required (or configMap, hostPath, memory)",
+                ));
             }
             return None;
         }
@@ -109,11 +133,23 @@ fn read_source(
         }
     }
     let (field, source, problem) = if let Some(claim) = claim {
-        ("pvc", VolumeSource::Claim(claim.to_owned()), name::check_subdomain(claim).err())
+        (
+            "pvc",
+            VolumeSource::Claim(claim.to_owned()),
+            name::check_subdomain(claim).err(),
+        )
     } else if let Some(map) = config_map {
-        ("configMap", VolumeSource::ConfigMap(map.to_owned()), name::check_subdomain(map).err())
+        (
+            "configMap",
+            VolumeSource::ConfigMap(map.to_owned()),
+            name::check_subdomain(map).err(),
+        )
     } else if let Some(path) = host_path {
-        ("hostPath", VolumeSource::HostPath(path.to_owned()), check_host_path(path, policy).err())
+        (
+            "hostPath",
+            VolumeSource::HostPath(path.to_owned()),
+            check_host_path(path, policy).err(),
+        )
     } else {
         let size = memory?;
         let problem = match quantity::parse_milli(&size) {
@@ -147,18 +183,24 @@ fn check_mount_path(path: &str) -> Result<(), String> {
     for reserved in [SCRIPTS, "/shared", "/shared-env", "/proc", "/sys", "/dev"] {
         let shared_memory = clean == "/dev/shm";
         if overlap(clean, reserved) && clean != "/workspace" && !shared_memory {
-            return Err(format!("{clean} overlaps with {reserved}, which the platform uses"));
+            return Err(format!(
+                "{clean} overlaps with {reserved}, which the platform uses"
+            ));
         }
     }
     // Mounting over the whole workspace would hide the code that is mounted below it.
     if clean == "/workspace" {
-        return Err(format!("/workspace holds {SCRIPTS}; mount at a folder beside it, such as /workspace/data"));
+        return Err(format!(
+            "/workspace holds {SCRIPTS}; mount at a folder beside it, such as /workspace/data"
+        ));
     }
     Ok(())
 }
 
 fn check_host_path(path: &str, policy: &Policy) -> Result<(), String> {
-    let inside = |allowed: &String| path == allowed || path.starts_with(&format!("{}/", allowed.trim_end_matches('/')));
+    let inside = |allowed: &String| {
+        path == allowed || path.starts_with(&format!("{}/", allowed.trim_end_matches('/')))
+    };
     if !path.split('/').any(|part| part == "..") && policy.host_paths.iter().any(inside) {
         return Ok(());
     }
@@ -168,7 +210,9 @@ fn check_host_path(path: &str, policy: &Policy) -> Result<(), String> {
 /// Whether one path is the other or lies inside it.
 fn overlap(left: &str, right: &str) -> bool {
     let inside = |inner: &str, outer: &str| {
-        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        inner
+            .strip_prefix(outer)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     inside(left, right) || inside(right, left)
 }

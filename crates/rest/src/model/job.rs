@@ -142,7 +142,9 @@ pub struct Deleted {
 }
 
 /// Where a job stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
 pub enum JobState {
     /// Waiting for room, or starting.
     Pending,
@@ -155,8 +157,14 @@ pub enum JobState {
 }
 
 impl JobState {
-    pub const ALL: [Self; 6] =
-        [Self::Pending, Self::Running, Self::Restarting, Self::Suspended, Self::Complete, Self::Failed];
+    pub const ALL: [Self; 6] = [
+        Self::Pending,
+        Self::Running,
+        Self::Restarting,
+        Self::Suspended,
+        Self::Complete,
+        Self::Failed,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {

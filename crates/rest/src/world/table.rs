@@ -14,11 +14,17 @@ pub(crate) struct Key {
 
 impl Key {
     pub(crate) fn new(namespace: &str, name: &str) -> Self {
-        Self { namespace: namespace.to_owned(), name: name.to_owned() }
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
     }
 
     pub(crate) fn of<K: Resource>(object: &K) -> Self {
-        Self { namespace: object.namespace().unwrap_or_default(), name: object.name_any() }
+        Self {
+            namespace: object.namespace().unwrap_or_default(),
+            name: object.name_any(),
+        }
     }
 }
 
@@ -33,7 +39,12 @@ pub(crate) struct Table<K> {
 
 impl<K: Resource> Table<K> {
     pub(crate) fn new(job_of: fn(&K) -> Option<Key>) -> Self {
-        Self { objects: BTreeMap::new(), by_job: BTreeMap::new(), job_of, seen: None }
+        Self {
+            objects: BTreeMap::new(),
+            by_job: BTreeMap::new(),
+            job_of,
+            seen: None,
+        }
     }
 
     pub(crate) fn get(&self, key: &Key) -> Option<&Arc<K>> {
@@ -61,7 +72,8 @@ impl<K: Resource> Table<K> {
     /// The objects that belong to a job.
     pub(crate) fn of_job(&self, job: &Key) -> Vec<Arc<K>> {
         let keys = self.by_job.get(job).into_iter().flatten();
-        keys.filter_map(|key| self.objects.get(key).cloned()).collect()
+        keys.filter_map(|key| self.objects.get(key).cloned())
+            .collect()
     }
 
     /// Adds or replaces an object; tells whose job it is.
@@ -71,7 +83,10 @@ impl<K: Resource> Table<K> {
         let key = Key::of(&object);
         let job = (self.job_of)(&object);
         if let Some(job) = &job {
-            self.by_job.entry(job.clone()).or_default().insert(key.clone());
+            self.by_job
+                .entry(job.clone())
+                .or_default()
+                .insert(key.clone());
         }
         if let Some(seen) = &mut self.seen {
             seen.insert(key.clone());
@@ -99,8 +114,15 @@ impl<K: Resource> Table<K> {
 
     /// The list has ended; returns the jobs of what is gone.
     pub(super) fn finish(&mut self) -> Vec<Key> {
-        let Some(seen) = self.seen.take() else { return Vec::new() };
-        let gone: Vec<Key> = self.objects.keys().filter(|key| !seen.contains(*key)).cloned().collect();
+        let Some(seen) = self.seen.take() else {
+            return Vec::new();
+        };
+        let gone: Vec<Key> = self
+            .objects
+            .keys()
+            .filter(|key| !seen.contains(*key))
+            .cloned()
+            .collect();
         gone.iter().filter_map(|key| self.remove(key)).collect()
     }
 }
