@@ -20,7 +20,7 @@ pub struct Retention {
 impl Default for Retention {
     fn default() -> Self {
         Self {
-            age: Duration::from_secs(30 * 24 * 3600),
+            age: Duration::from_hours(30 * 24),
             bytes: 10 << 30,
         }
     }

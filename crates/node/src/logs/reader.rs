@@ -83,7 +83,7 @@ impl Reader {
             _ => None,
         };
         let input = Vec::new();
-        let text = Text::new(options);
+        let text = Text::new(&options);
         let directory = directory.to_owned();
         Ok(Self {
             directory,
@@ -235,7 +235,7 @@ fn find_start(files: &[LogFile], options: &Options) -> io::Result<(File, u64, u6
         // Skip files that end before that time: those whose successor begins before it.
         let since = record::format_time(since);
         for next in &files[index + 1..] {
-            if !first_time(&next.path)?.is_some_and(|time| time < since) {
+            if first_time(&next.path)?.is_none_or(|time| time >= since) {
                 break;
             }
             (at, offset) = (next, 0);
@@ -270,7 +270,7 @@ struct Text {
 }
 
 impl Text {
-    fn new(options: Options) -> Self {
+    fn new(options: &Options) -> Self {
         Self {
             since: options.since.map(record::format_time),
             timestamps: options.timestamps,

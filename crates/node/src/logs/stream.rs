@@ -4,15 +4,13 @@
 //! blocking is allowed and returns, and between steps the task sleeps on the directory's inotify.
 
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::Stream;
 use rustix::fs::inotify;
-use tokio::io::unix::AsyncFd;
+use tokio::net::unix::pipe;
 
 use super::reader::{Options, Reader, Step};
 
@@ -86,7 +84,9 @@ async fn wait(watch: Option<&Watch>) {
     let _ = tokio::time::timeout(BACKSTOP, notice).await;
 }
 
-struct Watch(AsyncFd<OwnedFd>);
+/// The notices are only counted, never looked at, so the descriptor is read like a pipe; tokio's
+/// receiver for pipes is its only safe way to wait for one.
+struct Watch(pipe::Receiver);
 
 impl Watch {
     fn open(directory: &Path) -> Option<Self> {
@@ -94,19 +94,14 @@ impl Watch {
         let handle = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
         let events = WatchFlags::MODIFY | WatchFlags::CREATE | WatchFlags::CLOSE_WRITE;
         inotify::add_watch(&handle, directory, events | WatchFlags::DELETE_SELF).ok()?;
-        AsyncFd::register(handle).ok().map(Self)
+        pipe::Receiver::from_owned_fd_unchecked(handle)
+            .ok()
+            .map(Self)
     }
 
     /// Forgets all notices; what they are about is looked at next.
     fn clear(&self) {
-        let mut buffer = [MaybeUninit::uninit(); 4096];
-        let mut reader = inotify::Reader::new(self.0.get_ref(), &mut buffer);
-        while reader.next().is_ok() {}
-        // The descriptor is empty now; tokio must ask the kernel again.
-        let waker = futures::task::noop_waker();
-        let mut context = std::task::Context::from_waker(&waker);
-        if let std::task::Poll::Ready(Ok(mut guard)) = self.0.poll_read_ready(&mut context) {
-            guard.clear_ready();
-        }
+        let mut notices = [0; 4096];
+        while self.0.try_read(&mut notices).is_ok_and(|read| read > 0) {}
     }
 }

@@ -32,7 +32,9 @@ fn write(directory: &Path, limits: Limits, text: &str) -> Writer {
 }
 
 fn numbered(range: std::ops::Range<u32>) -> String {
-    range.map(|number| format!("line {number}\n")).collect()
+    range
+        .map(|number| ["line ", &number.to_string(), "\n"].concat())
+        .collect()
 }
 
 #[test]
