@@ -18,7 +18,7 @@ use super::record::{self, Record, Time};
 use super::{Stream, tail};
 
 /// Kubernetes' log options.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Go on until the container has ended.
     pub follow: bool,

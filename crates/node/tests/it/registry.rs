@@ -204,23 +204,16 @@ async fn manifest(
         .manifests
         .get(&reference)
         .cloned();
-    match found {
-        Some((media_type, bytes)) => {
-            let digest = digest(&bytes);
-            (
-                [
-                    (header::CONTENT_TYPE.as_str(), media_type),
-                    ("docker-content-digest", digest),
-                ],
-                bytes,
-            )
-                .into_response()
-        }
-        None => {
-            let body = json!({"errors": [{"code": "MANIFEST_UNKNOWN", "message": "no"}]});
-            (StatusCode::NOT_FOUND, body.to_string()).into_response()
-        }
-    }
+    let Some((media_type, bytes)) = found else {
+        let body = json!({"errors": [{"code": "MANIFEST_UNKNOWN", "message": "no"}]});
+        return (StatusCode::NOT_FOUND, body.to_string()).into_response();
+    };
+    let digest = digest(&bytes);
+    let headers = [
+        (header::CONTENT_TYPE.as_str(), media_type),
+        ("docker-content-digest", digest),
+    ];
+    (headers, bytes).into_response()
 }
 
 async fn blob(
