@@ -1,5 +1,0 @@
-//! Who asks, and whether they may.
-
-mod identity;
-
-pub use identity::Identity;
