@@ -1,4 +1,18 @@
 //! A Kubernetes-compatible API server over SQLite.
+//!
+//! ```text
+//!   HTTP ── server ── path ── auth ── verbs ── admission ── store ── SQLite
+//!                        \              |          |          |
+//!                         registry ─────+──────────+       watches
+//! ```
+//!
+//! A request is resolved by [`path`] and [`registry`], authenticated and authorised by [`auth`], and
+//! handled by one file of `verbs`. What an object may look like is decided by the pure modules
+//! ([`builtin`], [`schema`], [`cel`], and the crate `patch`). The [`store`] holds all state. `gc` and
+//! `namespaces` are the two background tasks that Kubernetes clients take for granted.
+//!
+//! The server knows no kind but Kubernetes' own; every other one is registered as a
+//! CustomResourceDefinition.
 
 // What an object is: its schema, rules, patches and pictures. Pure, no I/O.
 pub mod builtin;
@@ -7,3 +21,27 @@ pub mod openapi;
 pub mod protobuf;
 pub mod schema;
 pub mod table;
+
+mod admission;
+pub mod auth;
+mod bootstrap;
+mod call;
+mod conversion;
+mod core;
+mod decode;
+mod metadata;
+mod negotiate;
+pub mod parameters;
+pub mod path;
+mod printing;
+pub mod registry;
+mod respond;
+pub mod selector;
+mod server;
+pub mod status;
+pub mod store;
+mod verbs;
+
+pub use auth::Identity;
+pub use core::{Clock, ExtraGroup, Options};
+pub use server::{Error, Server};

@@ -23,11 +23,16 @@
 pub mod control;
 pub mod gpu;
 pub mod image;
+pub mod launch;
 pub mod layout;
 pub mod logs;
 pub mod options;
 pub mod phase;
+mod sandbox;
 pub mod spec;
 pub mod state;
+mod supervisor;
+mod sys;
 
 pub use options::{Images, Options};
+pub use supervisor::{ALREADY_RUNNING, supervise};

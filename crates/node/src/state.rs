@@ -35,6 +35,9 @@ pub struct ContainerState {
     /// 0 for the first start, one more for each start after that; names the log file.
     pub attempt: u32,
     pub status: Status,
+    /// How often it ended in a row without having run for long; decides about the back-off.
+    #[serde(default)]
+    pub crashes: u32,
     /// How the attempt before this one ended.
     pub last: Option<Terminated>,
     /// The startup probe, if any, succeeded.

@@ -1,1 +1,110 @@
 //! The product's HTTP API and the embedded web page.
+//!
+//! ```text
+//! request ── guard ── extract ── routes ── app ──┬── world    reads: caches kept by watches
+//!           (origin)  (caller,   (thin)          ├── form     a request body to objects, pure
+//!                      JSON)                     ├── view     objects to answers, pure
+//!                                                └── kube     writes, impersonating the caller
+//! ```
+//!
+//! Nothing here knows whether the API server is the embedded one or a real cluster's: there is
+//! one [`kube::Client`], and rights are decided by the API server's RBAC.
+
+mod app;
+mod context;
+mod error;
+mod extract;
+mod form;
+mod guard;
+mod identity;
+pub mod model;
+mod names;
+mod routes;
+mod view;
+mod world;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware;
+use rand::RngExt as _;
+use tokio_util::sync::CancellationToken;
+use utoipa::OpenApi;
+
+pub use self::context::{Authentication, Options};
+pub use self::form::Policy;
+pub use self::form::manifest::Dialect;
+use crate::context::Context;
+
+/// The API, running: its router, and the tasks that keep its caches current.
+pub struct Rest {
+    context: Arc<Context>,
+}
+
+impl Rest {
+    /// Starts the caches' tasks and waits until they know the cluster.
+    pub async fn start(options: Options, stop: CancellationToken) -> Result<Self, StartError> {
+        let context = Arc::new(Context::new(options, stop));
+        app::users::install_role(&context)
+            .await
+            .map_err(StartError)?;
+        let world = Arc::clone(&context.world);
+        context
+            .tasks
+            .spawn(world.follow(context.client.clone(), context.stop.clone()));
+        tokio::select! {
+            () = context.world.synced() => {}
+            () = context.stop.cancelled() => {}
+        }
+        Ok(Self { context })
+    }
+
+    /// The router of the whole API and the page.
+    pub fn router(&self) -> Router {
+        let (router, document) = routes::all().split_for_parts();
+        let mut described = Document::openapi();
+        described.merge(document);
+        let json = serde_json::to_string(&described).unwrap_or_default();
+        let document = move || async move { ([("content-type", "application/json")], json) };
+        router
+            .route("/api/openapi.json", axum::routing::get(document))
+            .route("/healthz", axum::routing::get(|| async { "ok" }))
+            .fallback(|| async { app::Error::NoSuchPath })
+            .method_not_allowed_fallback(|| async { app::Error::MethodNotAllowed })
+            .layer(DefaultBodyLimit::max(extract::BODY_LIMIT))
+            .layer(middleware::from_fn_with_state(
+                Arc::clone(&self.context),
+                guard::guard,
+            ))
+            .with_state(Arc::clone(&self.context))
+    }
+
+    /// Waits for the tasks to end, after the token they were started with was cancelled.
+    pub async fn stopped(&self) {
+        self.context.tasks.close();
+        self.context.tasks.wait().await;
+    }
+}
+
+/// Why the API could not start.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to prepare the cluster for the REST API")]
+pub struct StartError(#[source] app::Error);
+
+/// The frame of the OpenAPI document; operations are added from the routes.
+#[derive(OpenApi)]
+#[openapi(info(
+    title = "Astrago Trainer",
+    description = "Distributed training with only training code."
+))]
+struct Document;
+
+/// A short random text of lower-case letters and digits, for names and request numbers.
+fn random_text(length: usize) -> String {
+    const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+    let mut random = rand::rng();
+    (0..length)
+        .map(|_| char::from(LETTERS[random.random_range(0..LETTERS.len())]))
+        .collect()
+}

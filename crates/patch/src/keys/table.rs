@@ -46,8 +46,9 @@ const fn node(list: List, strategy: Strategy, items: Option<Child>, atomic: bool
 
 /// A list of maps with the same (first) key in both worlds.
 const fn by(keys: &'static [Cow<'static, str>], items: &'static Keys) -> Keys {
-    let Cow::Borrowed(first) = &keys[0] else {
-        panic!("the keys of the table are literals")
+    let first = match &keys[0] {
+        Cow::Borrowed(first) => first,
+        Cow::Owned(_) => "",
     };
     let items = Some(Child::Static(items));
     node(

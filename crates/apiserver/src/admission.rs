@@ -1,0 +1,58 @@
+//! What happens to an object between the request and the store: unknown fields, defaults, validation.
+
+use serde_json::Value;
+
+use crate::metadata;
+use crate::parameters::FieldValidation;
+use crate::registry::{DEFINITIONS, Kind, crd};
+use crate::schema::FieldError;
+use crate::status::{ApiError, Result};
+
+/// Prunes, defaults and validates `new`. Returns warnings for the caller.
+pub(crate) fn admit(
+    kind: &Kind,
+    new: &mut Value,
+    old: Option<&Value>,
+    validation: FieldValidation,
+) -> Result<Vec<String>> {
+    let mut errors = metadata::validate(new, names_are_labels(kind));
+    let mut unknown = Vec::new();
+    if &*kind.resource == DEFINITIONS {
+        crd::default(new);
+        errors.extend(crd::validate(new, old));
+    }
+    let _ = &mut unknown;
+    if !errors.is_empty() {
+        return Err(invalid(kind, new, errors));
+    }
+    unknown_fields(&unknown, validation)
+}
+
+pub(crate) fn invalid(kind: &Kind, object: &Value, errors: Vec<FieldError>) -> ApiError {
+    ApiError::Invalid {
+        subject: kind.kind_subject(metadata::text(object, "name")),
+        errors,
+    }
+}
+
+/// What the caller asked to happen to fields that the kind does not have.
+fn unknown_fields(unknown: &[String], validation: FieldValidation) -> Result<Vec<String>> {
+    let lines = unknown
+        .iter()
+        .map(|field| format!("unknown field {field:?}"));
+    match validation {
+        FieldValidation::Strict if !unknown.is_empty() => {
+            let lines: Vec<_> = lines.collect();
+            Err(ApiError::bad_request(format!(
+                "strict decoding error: {}",
+                lines.join(", ")
+            )))
+        }
+        FieldValidation::Warn => Ok(lines.collect()),
+        FieldValidation::Strict | FieldValidation::Ignore => Ok(Vec::new()),
+    }
+}
+
+fn names_are_labels(kind: &Kind) -> bool {
+    matches!(&*kind.resource, "namespaces" | "services")
+}

@@ -1,0 +1,111 @@
+//! Between the stored form of an object and the version in which it is asked for.
+//!
+//! Versions of a custom kind differ in `apiVersion` only (strategy None). The two event kinds
+//! differ in field names.
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use crate::registry::Kind;
+use crate::store::{Draft, Object};
+
+/// The bytes to send for an object: the stored ones unless the version differs.
+pub(crate) fn rendered(kind: &Kind, object: &Object) -> Bytes {
+    if kind.api_version == kind.storage_api_version {
+        return object.json.clone();
+    }
+    let value = from_storage(kind, object.value());
+    Draft::new(&kind.resource, &value)
+        .finish(object.name.clone(), object.revision)
+        .json
+}
+
+pub(crate) fn from_storage(kind: &Kind, mut value: Value) -> Value {
+    if kind.api_version != kind.storage_api_version {
+        value["apiVersion"] = kind.api_version.as_str().into();
+        if &*kind.group == "events.k8s.io" {
+            rename(&mut value, EVENT_FIELDS.iter().copied());
+        }
+    }
+    value
+}
+
+pub(crate) fn to_storage(kind: &Kind, mut value: Value) -> Value {
+    if kind.api_version != kind.storage_api_version {
+        value["apiVersion"] = kind.storage_api_version.as_str().into();
+        if &*kind.group == "events.k8s.io" {
+            rename(
+                &mut value,
+                EVENT_FIELDS.iter().map(|(core, new)| (*new, *core)),
+            );
+            default_event_times(&mut value);
+        }
+    }
+    value
+}
+
+/// Names in the core kind, and in `events.k8s.io`.
+const EVENT_FIELDS: [(&str, &str); 7] = [
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+    ("reportingComponent", "reportingController"),
+];
+
+fn rename<'a>(value: &mut Value, names: impl Iterator<Item = (&'a str, &'a str)>) {
+    let Some(object) = value.as_object_mut() else {
+        return;
+    };
+    let renamed: Map<_, _> = names
+        .filter_map(|(from, to)| Some((to.to_owned(), object.remove(from)?)))
+        .collect();
+    object.extend(renamed);
+}
+
+/// Readers of core events look at `firstTimestamp`; writers of the new kind only set `eventTime`.
+fn default_event_times(value: &mut Value) {
+    let Some(time) = value["eventTime"].as_str() else {
+        return;
+    };
+    let seconds = match time.split_once('.') {
+        Some((seconds, _)) => format!("{seconds}Z"),
+        None => time.to_owned(),
+    };
+    for field in ["firstTimestamp", "lastTimestamp"] {
+        if value[field].is_null() {
+            value[field] = seconds.as_str().into();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::registry::Registry;
+
+    #[test]
+    fn an_event_reads_the_same_through_both_kinds() {
+        let registry = Registry::new([]);
+        let kind = registry
+            .find("events.k8s.io", "v1", "events")
+            .expect("a built-in kind");
+        let event = json!({
+            "apiVersion": "events.k8s.io/v1", "kind": "Event", "note": "hello",
+            "eventTime": "2026-01-02T03:04:05.123456Z",
+            "regarding": { "kind": "Pod", "name": "p" }, "reportingController": "me",
+        });
+        let stored = to_storage(&kind, event.clone());
+        assert_eq!(stored["involvedObject"]["name"], "p");
+        assert_eq!(stored["message"], "hello");
+        assert_eq!(stored["firstTimestamp"], "2026-01-02T03:04:05Z");
+        let mut back = from_storage(&kind, stored);
+        let back = back.as_object_mut().expect("an object");
+        back.retain(|key, _| !key.starts_with("deprecated"));
+        assert_eq!(Value::Object(back.clone()), event);
+    }
+}

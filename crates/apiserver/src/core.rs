@@ -1,0 +1,77 @@
+//! What the parts of the server share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::metadata;
+use crate::registry::{DEFINITIONS, Registry};
+use crate::store::{Query, Store};
+
+/// Where the server gets the time from.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+pub(crate) struct Core {
+    pub(crate) store: Store,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) options: Options,
+    /// Cancelled when the server stops; ends watches and tasks.
+    pub(crate) stopping: CancellationToken,
+}
+
+/// How a server is set up.
+#[derive(Clone)]
+pub struct Options {
+    /// Holds the store and the certificate authority.
+    pub directory: PathBuf,
+    /// Bearer tokens of the administrator.
+    pub admin_tokens: Vec<String>,
+    /// What the server presents to nodes when it proxies logs and exec.
+    pub kubelet_token: String,
+    /// Groups that another router serves, such as `metrics.k8s.io`.
+    pub extra_groups: Vec<ExtraGroup>,
+    /// Names and addresses, besides loopback, that the server's certificate is for.
+    pub host_names: Vec<String>,
+    pub clock: Clock,
+}
+
+/// An API group served by a router of its own. The server authenticates and authorises; the router
+/// finds the caller's [`crate::Identity`] in the request's extensions.
+#[derive(Clone)]
+pub struct ExtraGroup {
+    pub group: String,
+    pub version: String,
+    /// `APIResource` entries for discovery.
+    pub resources: Vec<Value>,
+    pub router: axum::Router,
+}
+
+impl Options {
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self {
+            directory: directory.into(),
+            admin_tokens: Vec::new(),
+            kubelet_token: String::new(),
+            extra_groups: Vec::new(),
+            host_names: Vec::new(),
+            clock: Arc::new(Timestamp::now),
+        }
+    }
+}
+
+impl Core {
+    /// Now, as objects show it.
+    pub(crate) fn now(&self) -> String {
+        metadata::timestamp((self.options.clock)())
+    }
+}
+
+/// All stored definitions.
+pub(crate) fn definitions(store: &Store) -> Vec<Value> {
+    let page = store.list(DEFINITIONS, &Query::default());
+    page.map(|page| page.objects.iter().map(|object| object.value()).collect())
+        .unwrap_or_default()
+}

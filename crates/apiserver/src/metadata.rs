@@ -1,0 +1,249 @@
+//! Reading and stamping `metadata`.
+
+use rand::RngExt as _;
+use serde_json::{Map, Value};
+
+use crate::schema::FieldError;
+
+/// Kubernetes leaves out the characters that make words or look alike.
+const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+const MAX_NAME: usize = 253;
+
+/// `metadata` as a map, made if absent.
+pub(crate) fn of(object: &mut Value) -> &mut Map<String, Value> {
+    if !object["metadata"].is_object() {
+        object["metadata"] = Value::Object(Map::new());
+    }
+    object["metadata"]
+        .as_object_mut()
+        .expect("it was just made a map")
+}
+
+pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object["metadata"][field].as_str().unwrap_or_default()
+}
+
+pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
+    object["metadata"]["finalizers"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
+}
+
+pub(crate) fn is_terminating(object: &Value) -> bool {
+    !object["metadata"]["deletionTimestamp"].is_null()
+}
+
+/// A name from `generateName`: the prefix, cut to leave room, and five random characters.
+pub(crate) fn generated_name(prefix: &str) -> String {
+    let mut end = prefix.len().min(58);
+    while !prefix.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut rng = rand::rng();
+    let suffix = (0..5).map(|_| char::from(SUFFIX[rng.random_range(0..SUFFIX.len())]));
+    prefix[..end].chars().chain(suffix).collect()
+}
+
+/// A random (version 4) UUID.
+pub(crate) fn new_uid() -> String {
+    let mut bytes: [u8; 16] = rand::random();
+    bytes[6] = (bytes[6] & 0x0f) | 0x40;
+    bytes[8] = (bytes[8] & 0x3f) | 0x80;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!(
+        "{}-{}-{}-{}-{}",
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..]
+    )
+}
+
+/// Kubernetes' time stamps have seconds only.
+pub(crate) fn timestamp(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// What is wrong with the parts of `metadata` that all kinds share.
+pub(crate) fn validate(object: &Value, label_names_only: bool) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let metadata = &object["metadata"];
+    let name = metadata["name"].as_str().unwrap_or_default();
+    if name.is_empty() {
+        errors.push(FieldError::required(
+            "metadata.name",
+            "name or generateName is required",
+        ));
+    } else if let Some(problem) = name_problem(name, label_names_only) {
+        errors.push(FieldError::invalid(
+            "metadata.name",
+            &metadata["name"],
+            problem,
+        ));
+    }
+    for (field, is_label) in [("labels", true), ("annotations", false)] {
+        for (key, value) in metadata[field].as_object().into_iter().flatten() {
+            if let Some(problem) = key_problem(key) {
+                let at = format!("metadata.{field}");
+                errors.push(FieldError::invalid(at, &key.as_str().into(), problem));
+            }
+            match value.as_str() {
+                Some(text) if is_label && !is_label_value(text) => {
+                    let at = format!("metadata.{field}");
+                    errors.push(FieldError::invalid(at, value, LABEL_VALUE));
+                }
+                Some(_) => {}
+                None => {
+                    let at = format!("metadata.{field}.{key}");
+                    errors.push(FieldError::type_invalid(
+                        at,
+                        value,
+                        "must be of type string",
+                    ));
+                }
+            }
+        }
+    }
+    let annotations: usize = metadata["annotations"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| key.len() + value.as_str().map_or(0, str::len))
+        .sum();
+    if annotations > 256 << 10 {
+        errors.push(FieldError::too_long("metadata.annotations", 256 << 10));
+    }
+    for (index, owner) in metadata["ownerReferences"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .enumerate()
+    {
+        for field in ["apiVersion", "kind", "name", "uid"] {
+            if owner[field].as_str().unwrap_or_default().is_empty() {
+                let at = format!("metadata.ownerReferences[{index}].{field}");
+                errors.push(FieldError::required(at, "must not be empty"));
+            }
+        }
+    }
+    for (index, finalizer) in metadata["finalizers"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .enumerate()
+    {
+        let text = finalizer.as_str().unwrap_or_default();
+        if key_problem(text).is_some() {
+            let at = format!("metadata.finalizers[{index}]");
+            errors.push(FieldError::invalid(
+                at,
+                finalizer,
+                "must be a qualified name",
+            ));
+        }
+    }
+    errors
+}
+
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+fn name_problem(name: &str, label_only: bool) -> Option<&'static str> {
+    let is_label = |text: &str| {
+        let bytes = text.as_bytes();
+        let edge = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        bytes.first().is_some_and(edge)
+            && bytes.last().is_some_and(edge)
+            && bytes.iter().all(|byte| edge(byte) || *byte == b'-')
+    };
+    if label_only {
+        return match name.len() {
+            ..=63 => (!is_label(name)).then_some(LABEL),
+            _ => Some("must be no more than 63 characters"),
+        };
+    }
+    if name.len() > MAX_NAME {
+        return Some("must be no more than 253 characters");
+    }
+    (!name.split('.').all(is_label)).then_some(SUBDOMAIN)
+}
+
+/// What is wrong with a label or annotation key.
+fn key_problem(key: &str) -> Option<&'static str> {
+    let (prefix, name) = match key.rsplit_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    if prefix.is_some_and(|prefix| name_problem(&prefix.to_ascii_lowercase(), false).is_some()) {
+        return Some(
+            "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character",
+        );
+    }
+    match name.len() {
+        0 => Some("name part must be non-empty"),
+        64.. => Some("name part must be no more than 63 characters"),
+        _ if is_label_value(name) => None,
+        _ => Some(
+            "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
+        ),
+    }
+}
+
+fn is_label_value(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.len() <= 63
+        && bytes
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
+        && bytes.first().is_none_or(u8::is_ascii_alphanumeric)
+        && bytes.last().is_none_or(u8::is_ascii_alphanumeric)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn generated_names_keep_their_prefix_and_fit() {
+        let name = generated_name("job-");
+        assert!(name.starts_with("job-") && name.len() == 9);
+        assert_eq!(generated_name(&"x".repeat(200)).len(), 63);
+    }
+
+    #[test]
+    fn uids_are_uuids_of_version_four() {
+        let uid = new_uid();
+        assert_eq!((uid.len(), &uid[14..15]), (36, "4"));
+        assert_ne!(uid, new_uid());
+    }
+
+    #[rstest]
+    #[case::fine(json!({ "name": "a.b-c", "labels": { "x.io/y": "Z_1" } }), &[])]
+    #[case::no_name(json!({}), &["metadata.name"])]
+    #[case::upper(json!({ "name": "A" }), &["metadata.name"])]
+    #[case::label(json!({ "name": "a", "labels": { "x": "-" } }), &["metadata.labels"])]
+    #[case::key(json!({ "name": "a", "annotations": { "x y": "" } }), &["metadata.annotations"])]
+    #[case::number(json!({ "name": "a", "labels": { "x": 1 } }), &["metadata.labels.x"])]
+    #[case::owner(
+        json!({ "name": "a", "ownerReferences": [{ "apiVersion": "v1", "kind": "X", "name": "y" }] }),
+        &["metadata.ownerReferences[0].uid"]
+    )]
+    fn names_what_is_wrong(#[case] metadata: Value, #[case] want: &[&str]) {
+        let errors = validate(&json!({ "metadata": metadata }), false);
+        assert_eq!(
+            errors
+                .iter()
+                .map(|error| error.field.as_str())
+                .collect::<Vec<_>>(),
+            want
+        );
+    }
+}

@@ -1,0 +1,94 @@
+//! The kinds that are served: the built-in table plus every established CustomResourceDefinition.
+//!
+//! The table is immutable and swapped as a whole when a definition changes, so a request sees one
+//! consistent set of kinds and looks its own up without waiting for anybody.
+
+pub(crate) mod crd;
+pub(crate) mod kind;
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use serde_json::Value;
+
+pub use kind::{Kind, Subresource};
+
+use crate::builtin;
+
+/// The resource under which definitions are stored.
+pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+
+/// The kinds of this server. Shared; reading is a pointer copy.
+#[derive(Debug)]
+pub struct Registry {
+    table: RwLock<Arc<Table>>,
+}
+
+/// One consistent set of kinds.
+#[derive(Debug, Default)]
+pub struct Table {
+    kinds: Vec<Arc<Kind>>,
+    by_plural: HashMap<(Arc<str>, Arc<str>, Arc<str>), Arc<Kind>>,
+    /// Grows with each change; discovery documents are cached under it.
+    pub generation: u64,
+}
+
+impl Registry {
+    /// The built-in kinds and those of `definitions`.
+    pub fn new<'a>(definitions: impl IntoIterator<Item = &'a Value>) -> Self {
+        let registry = Self {
+            table: RwLock::default(),
+        };
+        registry.replace(definitions);
+        registry
+    }
+
+    /// Serves from now on the built-in kinds and those of `definitions`.
+    pub fn replace<'a>(&self, definitions: impl IntoIterator<Item = &'a Value>) {
+        let builtin = builtin::kinds().iter().map(Kind::builtin);
+        let custom = definitions.into_iter().flat_map(crd::kinds);
+        let mut table = Table {
+            generation: self.table().generation + 1,
+            ..Table::default()
+        };
+        for kind in builtin.chain(custom) {
+            let kind = Arc::new(kind);
+            let path = (
+                Arc::clone(&kind.group),
+                Arc::clone(&kind.version),
+                Arc::clone(&kind.plural),
+            );
+            table.by_plural.insert(path, Arc::clone(&kind));
+            table.kinds.push(kind);
+        }
+        *self.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
+    }
+
+    pub fn table(&self) -> Arc<Table> {
+        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The kind served at this place.
+    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Kind>> {
+        let path = (group.into(), version.into(), plural.into());
+        self.table().by_plural.get(&path).cloned()
+    }
+}
+
+impl Table {
+    pub fn kinds(&self) -> &[Arc<Kind>] {
+        &self.kinds
+    }
+
+    /// Any version of the kind that is stored under `resource`.
+    pub fn by_resource(&self, resource: &str) -> Option<&Arc<Kind>> {
+        self.kinds.iter().find(|kind| *kind.resource == *resource)
+    }
+
+    /// The kind of an `apiVersion` and `kind` in an object.
+    pub fn by_kind(&self, api_version: &str, name: &str) -> Option<&Arc<Kind>> {
+        self.kinds
+            .iter()
+            .find(|kind| kind.api_version == api_version && *kind.kind == *name)
+    }
+}

@@ -1,0 +1,171 @@
+//! One kind in one version, as routing, admission, discovery and storage need it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::builtin::KindInfo;
+use crate::status::Subject;
+use crate::store::fields;
+
+/// A served kind.
+#[derive(Debug)]
+pub struct Kind {
+    pub group: Arc<str>,
+    pub version: Arc<str>,
+    pub kind: Arc<str>,
+    pub list_kind: String,
+    pub plural: Arc<str>,
+    pub singular: String,
+    pub short_names: Vec<String>,
+    pub categories: Vec<String>,
+    pub namespaced: bool,
+    pub verbs: Vec<String>,
+    pub subresources: Vec<Subresource>,
+    /// `v1` or `group/version`.
+    pub api_version: String,
+    /// Where objects of this kind are stored; shared by all its versions.
+    pub resource: Arc<str>,
+    /// The `apiVersion` in which they are stored.
+    pub storage_api_version: String,
+    /// What a definition says beyond this; absent for built-in kinds.
+    pub custom: Option<Box<Custom>>,
+    pub builtin: Option<&'static KindInfo>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Subresource {
+    pub name: String,
+    pub group: String,
+    pub version: String,
+    pub kind: String,
+    pub verbs: Vec<String>,
+}
+
+/// The parts of a definition's version that shape its objects.
+#[derive(Debug)]
+pub struct Custom {
+    /// `openAPIV3Schema` as written.
+    pub schema: Value,
+    /// `additionalPrinterColumns` as written.
+    pub columns: Value,
+    pub scale: Option<Scale>,
+    pub selectable_fields: Vec<String>,
+    /// Sent as a warning with every answer when the version is deprecated.
+    pub deprecation: Option<String>,
+}
+
+/// JSON paths of the `/scale` subresource, such as `.spec.replicas`.
+#[derive(Debug, Clone)]
+pub struct Scale {
+    pub spec_replicas: String,
+    pub status_replicas: String,
+    pub label_selector: Option<String>,
+}
+
+impl Kind {
+    pub(super) fn builtin(info: &'static KindInfo) -> Self {
+        let subresources = info.subresources.iter().map(|one| Subresource {
+            name: one.name.to_owned(),
+            group: one.group.to_owned(),
+            version: one.version.to_owned(),
+            kind: one.kind.to_owned(),
+            verbs: owned(one.verbs),
+        });
+        // The two event kinds are two views of the same objects.
+        let resource = match (info.group, info.plural) {
+            ("events.k8s.io", "events") => "events".into(),
+            (group, plural) => resource(group, plural),
+        };
+        let storage = if &*resource == "events" {
+            "v1".to_owned()
+        } else {
+            info.api_version()
+        };
+        Self {
+            group: info.group.into(),
+            version: info.version.into(),
+            kind: info.kind.into(),
+            list_kind: info.list_kind.to_owned(),
+            plural: info.plural.into(),
+            singular: info.singular.to_owned(),
+            short_names: owned(info.short_names),
+            categories: owned(info.categories),
+            namespaced: info.namespaced,
+            verbs: owned(info.verbs),
+            subresources: subresources.collect(),
+            api_version: info.api_version(),
+            resource,
+            storage_api_version: storage,
+            custom: None,
+            builtin: Some(info),
+        }
+    }
+
+    pub fn has_subresource(&self, name: &str) -> bool {
+        self.subresources.iter().any(|one| one.name == name)
+    }
+
+    pub fn allows(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|one| one == verb)
+    }
+
+    /// For errors that name the plural.
+    pub fn subject(&self, name: &str) -> Subject {
+        Subject {
+            group: self.group.to_string(),
+            resource: self.plural.to_string(),
+            name: name.to_owned(),
+        }
+    }
+
+    /// For errors that name the kind.
+    pub fn kind_subject(&self, name: &str) -> Subject {
+        Subject {
+            group: self.group.to_string(),
+            resource: self.kind.to_string(),
+            name: name.to_owned(),
+        }
+    }
+
+    /// Whether a field selector may name this path.
+    pub fn selectable(&self, path: &str) -> bool {
+        match path {
+            "metadata.name" => true,
+            "metadata.namespace" => self.namespaced,
+            _ => {
+                let custom = self.custom.as_ref();
+                fields::paths(&self.resource).contains(&path)
+                    || custom.is_some_and(|custom| {
+                        custom.selectable_fields.iter().any(|one| one == path)
+                    })
+            }
+        }
+    }
+
+    /// Whether `generation` counts the changes of what the user asked for.
+    pub fn counts_generations(&self) -> bool {
+        self.custom.is_some()
+            || matches!(
+                &*self.resource,
+                "jobs.batch"
+                    | "customresourcedefinitions.apiextensions.k8s.io"
+                    | "poddisruptionbudgets.policy"
+                    | "endpointslices.discovery.k8s.io"
+                    | "pods"
+            )
+    }
+}
+
+/// `pods`, `jobs.batch`: the name of a resource across versions.
+pub fn resource(group: &str, plural: &str) -> Arc<str> {
+    if group.is_empty() {
+        plural.into()
+    } else {
+        format!("{plural}.{group}").into()
+    }
+}
+
+fn owned(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}

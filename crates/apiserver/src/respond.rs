@@ -1,0 +1,129 @@
+//! Turning stored objects into answers.
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::{BufMut, Bytes, BytesMut};
+use http::{HeaderValue, StatusCode, header};
+use serde_json::{Value, json};
+
+use crate::call::Call;
+use crate::conversion;
+use crate::negotiate::Output;
+use crate::store::Object;
+
+/// An answer with one object, in the form that the request asks for.
+pub(crate) fn object(
+    call: &Call,
+    object: &Object,
+    code: StatusCode,
+    warnings: &[String],
+) -> Response {
+    let body = shown(call, object);
+    let mut response = json_bytes(code, body);
+    add_warnings(call, &mut response, warnings);
+    response
+}
+
+/// One object's bytes in the form that the request asks for; a Table has one row.
+pub(crate) fn shown(call: &Call, object: &Object) -> Bytes {
+    match call.output {
+        Output::Json => conversion::rendered(&call.kind, object),
+        Output::Metadata => partial(&call.view(object)).to_string().into(),
+        Output::Table(version) => {
+            let mut table = crate::printing::table(call, &[call.view(object)]);
+            table["apiVersion"] = version.into();
+            table["metadata"] = json!({ "resourceVersion": object.revision.to_string() });
+            table.to_string().into()
+        }
+    }
+}
+
+/// A list's bytes.
+pub(crate) fn list<'a>(
+    call: &Call,
+    objects: impl ExactSizeIterator<Item = &'a Object>,
+    revision: u64,
+    token: Option<&str>,
+) -> Bytes {
+    let mut metadata = json!({ "resourceVersion": revision.to_string() });
+    if let Some(token) = token {
+        metadata["continue"] = token.into();
+    }
+    if let Output::Table(version) = call.output {
+        let objects: Vec<_> = objects.map(|object| call.view(object)).collect();
+        let mut table = crate::printing::table(call, &objects);
+        table["apiVersion"] = version.into();
+        table["metadata"] = metadata;
+        return table.to_string().into();
+    }
+    let (kind, api_version) = match call.output {
+        Output::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1"),
+        _ => (call.kind.list_kind.as_str(), call.kind.api_version.as_str()),
+    };
+    let head = json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata }).to_string();
+    let items: Vec<Bytes> = objects.map(|object| shown(call, object)).collect();
+    let size = items.iter().map(|item| item.len() + 1).sum::<usize>() + head.len() + 16;
+    let mut body = BytesMut::with_capacity(size);
+    body.put(head[..head.len() - 1].as_bytes());
+    body.put(&b",\"items\":["[..]);
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            body.put_u8(b',');
+        }
+        body.put(&item[..]);
+    }
+    body.put(&b"]}"[..]);
+    body.freeze()
+}
+
+/// `PartialObjectMetadata` of an object.
+pub(crate) fn partial(object: &Value) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": object["metadata"],
+    })
+}
+
+pub(crate) fn json_value(code: StatusCode, value: &Value) -> Response {
+    json_bytes(code, value.to_string().into())
+}
+
+pub(crate) fn json_bytes(code: StatusCode, body: Bytes) -> Response {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = code;
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    response
+}
+
+pub(crate) fn text(code: StatusCode, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = code;
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
+    response
+}
+
+/// `Warning` headers, which kubectl prints: the deprecation of the version, and what admission says.
+pub(crate) fn add_warnings(call: &Call, response: &mut Response, warnings: &[String]) {
+    let deprecation = call
+        .kind
+        .custom
+        .as_ref()
+        .and_then(|custom| custom.deprecation.as_ref());
+    for warning in deprecation.into_iter().chain(warnings) {
+        let clean: String = warning
+            .chars()
+            .filter(|c| c.is_ascii_graphic() || *c == ' ')
+            .collect();
+        let quoted = clean.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            response.headers_mut().append(header::WARNING, value);
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! What goes wrong, and how it is said: the one place that knows HTTP status codes.
+//!
+//! Clients decide by `reason` and `code` and print `message`, so all three keep to Kubernetes'
+//! words. `docs/status-codes.md` has the table.
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use serde_json::{Map, Value, json};
+
+use crate::schema::{FieldError, summary};
+use crate::store::{Expired, WriteError};
+
+pub type Result<T, E = ApiError> = std::result::Result<T, E>;
+
+/// The object, or the collection, that an error is about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Subject {
+    pub group: String,
+    /// Plural for most errors, the kind for [`ApiError::Invalid`].
+    pub resource: String,
+    pub name: String,
+}
+
+impl Subject {
+    /// `trainjobs.trainer.kubeflow.org`, or `pods` in the core group.
+    fn qualified(&self) -> String {
+        if self.group.is_empty() {
+            self.resource.clone()
+        } else {
+            format!("{}.{}", self.resource, self.group)
+        }
+    }
+}
+
+/// Everything that the server may answer instead of what was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiError {
+    #[error("{} {:?} not found", .0.qualified(), .0.name)]
+    NotFound(Subject),
+    #[error("the server could not find the requested resource")]
+    NoSuchPath,
+    #[error("{} {:?} already exists", .0.qualified(), .0.name)]
+    AlreadyExists(Subject),
+    #[error("Operation cannot be fulfilled on {} {:?}: {message}", subject.qualified(), subject.name)]
+    Conflict { subject: Subject, message: String },
+    /// Server-side apply met fields of other managers; each with the line that names them.
+    #[error("Apply failed with {}: {}", conflicts(.0.len()), lines(.0))]
+    ApplyConflict(Vec<(String, String)>),
+    #[error("{} {:?} is invalid: {}", subject.qualified(), subject.name, summary(errors))]
+    Invalid {
+        subject: Subject,
+        errors: Vec<FieldError>,
+    },
+    #[error("{0}")]
+    BadRequest(String),
+    #[error("Unauthorized")]
+    Unauthorized,
+    #[error("{} {:?} is forbidden: {reason}", subject.qualified(), subject.name)]
+    Forbidden { subject: Subject, reason: String },
+    /// As [`Self::Forbidden`], for paths that are no resource and for impersonation.
+    #[error("forbidden: {0}")]
+    ForbiddenPath(String),
+    #[error("the server does not allow this method on the requested resource")]
+    MethodNotAllowed,
+    #[error("only the following media types are accepted: {0}")]
+    NotAcceptable(&'static str),
+    #[error("the body of the request was in an unknown format - accepted media types include: {0}")]
+    UnsupportedMediaType(String),
+    #[error("Request entity too large: limit is {0}")]
+    TooLarge(usize),
+    #[error("{0}")]
+    Expired(String),
+    #[error("Too large resource version: {requested}, current: {current}")]
+    FutureRevision { requested: u64, current: u64 },
+    #[error("{0}")]
+    TooManyRequests(String),
+    #[error("{0}")]
+    Unavailable(String),
+    /// Our own fault: the text goes to the log, not to the caller.
+    #[error("internal error: {0}")]
+    Internal(String),
+}
+
+impl ApiError {
+    /// The same error with a namespace's or object's name filled in where it has one.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::BadRequest(message.into())
+    }
+
+    /// How a refused write of `subject` is answered.
+    pub fn from_write(error: WriteError, subject: Subject, namespace: &str) -> Self {
+        match error {
+            WriteError::AlreadyExists => Self::AlreadyExists(subject),
+            WriteError::Conflict => Self::Conflict {
+                subject,
+                message: MODIFIED.to_owned(),
+            },
+            WriteError::NotFound => Self::NotFound(subject),
+            WriteError::NamespaceMissing => Self::NotFound(Subject {
+                resource: "namespaces".to_owned(),
+                name: namespace.to_owned(),
+                group: String::new(),
+            }),
+            WriteError::NamespaceTerminating => Self::Forbidden {
+                subject,
+                reason: format!(
+                    "unable to create new content in namespace {namespace} because it is being terminated"
+                ),
+            },
+            error @ (WriteError::Storage(_) | WriteError::Closed) => {
+                Self::Unavailable(error.to_string())
+            }
+        }
+    }
+
+    fn code(&self) -> StatusCode {
+        match self {
+            Self::NotFound(_) | Self::NoSuchPath => StatusCode::NOT_FOUND,
+            Self::AlreadyExists(_) | Self::Conflict { .. } | Self::ApplyConflict(_) => {
+                StatusCode::CONFLICT
+            }
+            Self::Invalid { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::BadRequest(_) => StatusCode::BAD_REQUEST,
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::Forbidden { .. } | Self::ForbiddenPath(_) => StatusCode::FORBIDDEN,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::NotAcceptable(_) => StatusCode::NOT_ACCEPTABLE,
+            Self::UnsupportedMediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Expired(_) => StatusCode::GONE,
+            Self::FutureRevision { .. } => StatusCode::GATEWAY_TIMEOUT,
+            Self::TooManyRequests(_) => StatusCode::TOO_MANY_REQUESTS,
+            Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::NotFound(_) | Self::NoSuchPath => "NotFound",
+            Self::AlreadyExists(_) => "AlreadyExists",
+            Self::Conflict { .. } | Self::ApplyConflict(_) => "Conflict",
+            Self::Invalid { .. } => "Invalid",
+            Self::BadRequest(_) => "BadRequest",
+            Self::Unauthorized => "Unauthorized",
+            Self::Forbidden { .. } | Self::ForbiddenPath(_) => "Forbidden",
+            Self::MethodNotAllowed => "MethodNotAllowed",
+            Self::NotAcceptable(_) => "NotAcceptable",
+            Self::UnsupportedMediaType(_) => "UnsupportedMediaType",
+            Self::TooLarge(_) => "RequestEntityTooLarge",
+            Self::Expired(_) => "Expired",
+            Self::FutureRevision { .. } => "Timeout",
+            Self::TooManyRequests(_) => "TooManyRequests",
+            Self::Unavailable(_) => "ServiceUnavailable",
+            Self::Internal(_) => "InternalError",
+        }
+    }
+
+    fn details(&self) -> Value {
+        match self {
+            Self::NotFound(subject)
+            | Self::AlreadyExists(subject)
+            | Self::Conflict { subject, .. }
+            | Self::Forbidden { subject, .. } => about(subject),
+            Self::Invalid { subject, errors } => {
+                let mut details = about(subject);
+                details["causes"] = errors
+                    .iter()
+                    .map(|error| {
+                        json!({
+                            "reason": error.reason.as_str(),
+                            "message": error.body,
+                            "field": error.field,
+                        })
+                    })
+                    .collect();
+                details
+            }
+            Self::ApplyConflict(conflicts) => json!({
+                "causes": conflicts.iter().map(|(field, message)| json!({
+                    "reason": "FieldManagerConflict", "message": message, "field": field,
+                })).collect::<Value>(),
+            }),
+            Self::FutureRevision { .. } => json!({
+                "causes": [{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }],
+                "retryAfterSeconds": 1,
+            }),
+            Self::TooManyRequests(_) => json!({ "retryAfterSeconds": 1 }),
+            Self::NoSuchPath
+            | Self::BadRequest(_)
+            | Self::Unauthorized
+            | Self::ForbiddenPath(_)
+            | Self::MethodNotAllowed
+            | Self::NotAcceptable(_)
+            | Self::UnsupportedMediaType(_)
+            | Self::TooLarge(_)
+            | Self::Expired(_)
+            | Self::Unavailable(_)
+            | Self::Internal(_) => json!({}),
+        }
+    }
+
+    /// The `metav1.Status` object.
+    pub fn to_status(&self) -> Value {
+        let message = match self {
+            Self::Internal(_) => {
+                "an internal error occurred; the server's log has the details".to_owned()
+            }
+            other => other.to_string(),
+        };
+        json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": message,
+            "reason": self.reason(),
+            "details": self.details(),
+            "code": self.code().as_u16(),
+        })
+    }
+}
+
+pub(crate) const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+
+/// The answer to a delete that left nothing behind.
+pub(crate) fn deleted(subject: &Subject, uid: &str) -> Value {
+    let mut details = about(subject);
+    details["uid"] = uid.into();
+    json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
+    })
+}
+
+impl From<Expired> for ApiError {
+    fn from(expired: Expired) -> Self {
+        Self::Expired(format!(
+            "too old resource version: the history begins at {}",
+            expired.oldest
+        ))
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        if let Self::Internal(detail) = &self {
+            tracing::error!(detail, "a request failed through our own fault");
+        }
+        let retry = matches!(self, Self::TooManyRequests(_) | Self::FutureRevision { .. });
+        let body = self.to_status().to_string();
+        let mut response = (self.code(), body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        );
+        if retry {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+fn about(subject: &Subject) -> Value {
+    let fields = [
+        ("name", &subject.name),
+        ("group", &subject.group),
+        ("kind", &subject.resource),
+    ];
+    let present = fields.into_iter().filter(|(_, value)| !value.is_empty());
+    Value::Object(
+        present
+            .map(|(key, value)| (key.to_owned(), value.as_str().into()))
+            .collect::<Map<_, _>>(),
+    )
+}
+
+fn conflicts(count: usize) -> String {
+    if count == 1 {
+        "1 conflict".to_owned()
+    } else {
+        format!("{count} conflicts")
+    }
+}
+
+fn lines(conflicts: &[(String, String)]) -> String {
+    match conflicts {
+        [(field, message)] => format!("{message}: {field}"),
+        many => {
+            let mut text = String::from("conflicts with other managers:");
+            for (field, message) in many {
+                text.push_str(&format!("\n- {message}: {field}"));
+            }
+            text
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_object_reads_as_in_kubernetes() {
+        let subject = Subject {
+            group: "trainer.kubeflow.org".to_owned(),
+            resource: "trainjobs".to_owned(),
+            name: "x".to_owned(),
+        };
+        let status = ApiError::NotFound(subject).to_status();
+        assert_eq!(
+            status["message"],
+            "trainjobs.trainer.kubeflow.org \"x\" not found"
+        );
+        assert_eq!(status["code"], 404);
+        assert_eq!(status["details"]["kind"], "trainjobs");
+    }
+
+    #[test]
+    fn an_internal_error_keeps_its_detail_to_itself() {
+        let status = ApiError::Internal("/secret/path".to_owned()).to_status();
+        assert!(!status.to_string().contains("/secret"));
+    }
+}

@@ -1,0 +1,313 @@
+//! The object store: an append-only log in SQLite below, a cache in memory above.
+//!
+//! `docs/storage.md` is the design. In short: [`writer`] is the one thread that speaks SQL and commits
+//! writes in groups; [`shard`] holds each resource's current objects and recent events, which serve
+//! every read and watch; [`object`] is the JSON with its few indexed parts. A write becomes visible
+//! when it is on disk, and its caller is answered after that.
+
+pub mod fields;
+mod list;
+mod object;
+mod relations;
+mod shard;
+mod sqlite;
+#[cfg(test)]
+mod tests;
+mod watch;
+mod writer;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak, mpsc};
+
+use tokio::sync::oneshot;
+
+pub use list::{Page, Query};
+pub use object::{Draft, Meta, Name, Object};
+pub use relations::Reference;
+pub use shard::{Change, Event, Limits};
+pub use watch::{Expired, Watch};
+
+use relations::Relations;
+use shard::Shard;
+
+/// Called on the writer's thread with every committed event, after the cache has it and before the
+/// caller is answered. It must be quick.
+pub type Observer = Box<dyn Fn(&Arc<str>, &Event) + Send>;
+
+/// A handle on the store; clones share it.
+#[derive(Clone)]
+pub struct Store {
+    shared: Arc<Shared>,
+    /// Shared by the clones, so that the writer ends with the last of them.
+    commands: Arc<mpsc::Sender<writer::Command>>,
+}
+
+/// What readers and the writer share.
+struct Shared {
+    shards: RwLock<HashMap<Arc<str>, Arc<RwLock<Shard>>>>,
+    relations: RwLock<Relations>,
+    /// All shards are complete up to this revision.
+    revision: AtomicU64,
+    /// The history of a shard that does not exist yet starts here.
+    compacted: AtomicU64,
+    /// Follows `revision`, for those who wait for one.
+    latest: tokio::sync::watch::Sender<u64>,
+    writable: AtomicBool,
+    limits: Limits,
+}
+
+/// Where the store lies and how much history it keeps.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub directory: PathBuf,
+    pub limits: Limits,
+}
+
+/// A conditional change of one object.
+#[derive(Debug, Clone)]
+pub struct Write {
+    /// `plural` or `plural.group`.
+    pub resource: Arc<str>,
+    pub name: Name,
+    pub action: Action,
+}
+
+/// What a [`Write`] does, and what it takes for granted.
+#[derive(Debug, Clone)]
+pub enum Action {
+    /// The name must be free, and the namespace there and not terminating.
+    Create(Draft),
+    /// The object must still be at this revision.
+    Replace(u64, Draft),
+    /// The object must still be at this revision; the draft is its last state.
+    Delete(u64, Draft),
+}
+
+/// Why a single write was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    #[error("the object already exists")]
+    AlreadyExists,
+    #[error("the object has been modified")]
+    Conflict,
+    #[error("the object does not exist")]
+    NotFound,
+    #[error("the namespace does not exist")]
+    NamespaceMissing,
+    #[error("the namespace is being terminated")]
+    NamespaceTerminating,
+    /// The group's transaction failed; nothing of it was written.
+    #[error("the store cannot take writes: {0}")]
+    Storage(Arc<str>),
+    #[error("the store is closed")]
+    Closed,
+}
+
+/// Why a store could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("failed to create the data directory {}", path.display())]
+    CreateDirectory {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("failed to open the store {}", path.display())]
+    Open {
+        path: PathBuf,
+        source: rusqlite::Error,
+    },
+    #[error("the store {} is in use by another process", path.display())]
+    Locked { path: PathBuf },
+    #[error("the store {} cannot be written", path.display())]
+    ReadOnly { path: PathBuf },
+    #[error("{} is not a store of this program", path.display())]
+    Foreign { path: PathBuf },
+    #[error("the store {} is damaged: {detail}", path.display())]
+    Damaged { path: PathBuf, detail: String },
+    #[error(
+        "the store {} has layout version {found}, this program knows versions up to {known}; use a newer program",
+        path.display()
+    )]
+    Newer {
+        path: PathBuf,
+        found: i64,
+        known: i64,
+    },
+    #[error("failed to start the writer's thread")]
+    Spawn(#[source] std::io::Error),
+}
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Store {
+    /// Opens or creates the store and rebuilds the cache from its log.
+    pub fn open(options: &Options) -> Result<(Self, Pending)> {
+        let loaded = sqlite::open(options)?;
+        let shared = Arc::new(loaded.shared);
+        let (commands, queue) = mpsc::channel();
+        let pending = Pending {
+            shared: Arc::clone(&shared),
+            connection: loaded.connection,
+            garbage: loaded.garbage,
+            queue,
+        };
+        Ok((
+            Self {
+                shared,
+                commands: Arc::new(commands),
+            },
+            pending,
+        ))
+    }
+
+    /// The newest revision that every reader sees.
+    pub fn revision(&self) -> u64 {
+        self.shared.revision.load(Ordering::Acquire)
+    }
+
+    /// Whether the last group of writes could be committed.
+    pub fn is_writable(&self) -> bool {
+        self.shared.writable.load(Ordering::Relaxed)
+    }
+
+    /// Waits until every reader sees this revision.
+    pub async fn reaches(&self, revision: u64) {
+        let mut latest = self.shared.latest.subscribe();
+        // The sender lives as long as this handle.
+        let _ = latest.wait_for(|latest| *latest >= revision).await;
+    }
+
+    /// A handle that does not keep the store open.
+    pub fn downgrade(&self) -> WeakStore {
+        WeakStore {
+            shared: Arc::downgrade(&self.shared),
+            commands: Arc::downgrade(&self.commands),
+        }
+    }
+
+    pub fn get(&self, resource: &str, name: &Name) -> Option<Arc<Object>> {
+        let shard = self.shared.shard(resource)?;
+        read(&shard).get(name).cloned()
+    }
+
+    /// How many objects of a resource there are.
+    pub fn count(&self, resource: &str) -> usize {
+        self.shared
+            .shard(resource)
+            .map_or(0, |shard| read(&shard).len())
+    }
+
+    /// Every resource that has or had objects.
+    pub fn resources(&self) -> Vec<Arc<str>> {
+        let mut resources: Vec<_> = read(&self.shared.shards).keys().cloned().collect();
+        resources.sort();
+        resources
+    }
+
+    /// The object with this uid.
+    pub fn by_uid(&self, uid: &str) -> Option<Reference> {
+        read(&self.shared.relations).object(uid)
+    }
+
+    /// The objects that name this uid as an owner.
+    pub fn dependents(&self, uid: &str) -> Vec<Reference> {
+        read(&self.shared.relations).dependents(uid)
+    }
+
+    /// Every uid that some object names as its owner.
+    pub fn owner_uids(&self) -> Vec<Box<str>> {
+        read(&self.shared.relations).owners()
+    }
+
+    /// Writes one object; returns when the write is on disk, with the object as committed.
+    pub async fn write(&self, write: Write) -> Result<Arc<Object>, WriteError> {
+        let (answer, answered) = oneshot::channel();
+        let command = writer::Command::Write(write, answer);
+        self.commands
+            .send(command)
+            .map_err(|_| WriteError::Closed)?;
+        answered.await.map_err(|_| WriteError::Closed)?
+    }
+
+    /// Commits what waits, closes the file, and returns when another process may open it.
+    pub async fn close(&self) {
+        let (answer, answered) = oneshot::channel();
+        if self.commands.send(writer::Command::Close(answer)).is_ok() {
+            let _ = answered.await;
+        }
+    }
+
+    /// Forgets all history, so that older revisions answer 410.
+    pub async fn compact(&self) -> Result<(), WriteError> {
+        let (answer, answered) = oneshot::channel();
+        self.commands
+            .send(writer::Command::Compact(answer))
+            .map_err(|_| WriteError::Closed)?;
+        answered.await.map_err(|_| WriteError::Closed)?
+    }
+}
+
+/// See [`Store::downgrade`].
+pub struct WeakStore {
+    shared: Weak<Shared>,
+    commands: Weak<mpsc::Sender<writer::Command>>,
+}
+
+impl WeakStore {
+    pub fn upgrade(&self) -> Option<Store> {
+        Some(Store {
+            shared: self.shared.upgrade()?,
+            commands: self.commands.upgrade()?,
+        })
+    }
+}
+
+/// A store whose writer has not started: everything can be read, so that observers can be set up
+/// from what is there before the first event reaches them.
+pub struct Pending {
+    shared: Arc<Shared>,
+    connection: rusqlite::Connection,
+    garbage: Vec<u64>,
+    queue: mpsc::Receiver<writer::Command>,
+}
+
+impl Pending {
+    /// Starts the writer's thread, which ends when the last [`Store`] is dropped.
+    pub fn start(self, observer: Observer) -> Result<()> {
+        let writer = writer::Writer::new(self.shared, self.connection, self.garbage, observer);
+        let queue = self.queue;
+        std::thread::Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(move || writer.run(&queue))
+            .map(drop)
+            .map_err(Error::Spawn)
+    }
+}
+
+impl Shared {
+    fn shard(&self, resource: &str) -> Option<Arc<RwLock<Shard>>> {
+        read(&self.shards).get(resource).cloned()
+    }
+
+    fn shard_or_new(&self, resource: &Arc<str>) -> Arc<RwLock<Shard>> {
+        if let Some(shard) = self.shard(resource) {
+            return shard;
+        }
+        let compacted = self.compacted.load(Ordering::Acquire);
+        let mut shards = write(&self.shards);
+        let shard = shards.entry(Arc::clone(resource));
+        Arc::clone(shard.or_insert_with(|| Arc::new(RwLock::new(Shard::new(compacted)))))
+    }
+}
+
+// A panic while a lock is held can only be a bug in this module's own short critical sections, which
+// leave the maps usable; going on beats refusing every later request.
+fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,68 @@
+//! The fields of built-in kinds that field selectors may name, besides `metadata.name` and
+//! `metadata.namespace`. Custom resources declare theirs in the CRD.
+
+use serde_json::Value;
+
+const POD: &[&str] = &[
+    "spec.hostNetwork",
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "status.nominatedNodeName",
+    "status.phase",
+    "status.podIP",
+];
+const EVENT: &[&str] = &[
+    "involvedObject.apiVersion",
+    "involvedObject.fieldPath",
+    "involvedObject.kind",
+    "involvedObject.name",
+    "involvedObject.namespace",
+    "involvedObject.resourceVersion",
+    "involvedObject.uid",
+    "reason",
+    "reportingComponent",
+    "source",
+    "type",
+];
+
+/// The selectable fields of a resource.
+pub fn paths(resource: &str) -> &'static [&'static str] {
+    match resource {
+        "pods" => POD,
+        "events" => EVENT,
+        "secrets" => &["type"],
+        "nodes" => &["spec.unschedulable"],
+        "namespaces" => &["status.phase"],
+        "jobs.batch" => &["status.successful"],
+        _ => &[],
+    }
+}
+
+/// Their values in `value`, absent ones left out (they select as the empty string).
+pub(super) fn of(resource: &str, value: &Value) -> Box<[(&'static str, Box<str>)]> {
+    paths(resource)
+        .iter()
+        .filter_map(|path| Some((*path, at(value, path)?)))
+        .collect()
+}
+
+/// The text of the field at a dotted path.
+pub fn at(value: &Value, path: &str) -> Option<Box<str>> {
+    // The label `source` of an event means the component that reported it.
+    let path = if path == "source" {
+        "source.component"
+    } else {
+        path
+    };
+    let field = path
+        .split('.')
+        .try_fold(value, |value, step| value.get(step))?;
+    match field {
+        Value::String(text) if text.is_empty() => None,
+        Value::String(text) => Some(text.as_str().into()),
+        Value::Bool(_) | Value::Number(_) => Some(field.to_string().into()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}

@@ -1,0 +1,130 @@
+//! Lists: the current state, or a past one made by undoing the ring.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::object::{Name, Object};
+use super::shard::{self, Shard};
+use super::watch::Expired;
+use super::{Store, read};
+
+/// What to list.
+#[derive(Default)]
+pub struct Query<'a> {
+    /// Empty for all namespaces.
+    pub namespace: &'a str,
+    /// Labels that every result must carry; they are looked up in the index.
+    pub labels: &'a [(String, String)],
+    /// Likewise for indexed fields.
+    pub fields: &'a [(String, String)],
+    /// Everything else that a result must satisfy.
+    pub filter: Option<&'a dyn Fn(&Object) -> bool>,
+    /// Go on after this name.
+    pub after: Option<Name>,
+    /// At most this many; 0 for all.
+    pub limit: usize,
+    /// The state at exactly this revision instead of the newest.
+    pub at: Option<u64>,
+}
+
+/// A part of a list, complete when `more` is false.
+#[derive(Debug)]
+pub struct Page {
+    pub objects: Vec<Arc<Object>>,
+    /// The revision at which this is the state.
+    pub revision: u64,
+    pub more: bool,
+}
+
+impl Store {
+    pub fn list(&self, resource: &str, query: &Query<'_>) -> Result<Page, Expired> {
+        // Read before the shard is locked: whatever the shard holds is at least this new.
+        let complete = self.shared.revision.load(Ordering::Acquire);
+        let Some(shard) = self.shared.shard(resource) else {
+            return Ok(Page {
+                objects: Vec::new(),
+                revision: query.at.unwrap_or(complete),
+                more: false,
+            });
+        };
+        let shard = read(&shard);
+        let revision = query.at.unwrap_or_else(|| complete.max(shard.revision));
+        let past = match query.at {
+            Some(at) if at < shard.revision => Some(undone(&shard, at)?),
+            _ => None,
+        };
+        let (objects, more) = collect(&shard, query, past.as_ref());
+        Ok(Page {
+            objects,
+            revision,
+            more,
+        })
+    }
+}
+
+type Past = BTreeMap<Name, Option<Arc<Object>>>;
+
+/// For each name that changed after `revision`, what it was then.
+fn undone(shard: &Shard, revision: u64) -> Result<Past, Expired> {
+    let events = shard.events_after(revision).ok_or(Expired {
+        oldest: shard.compacted,
+    })?;
+    Ok(events
+        .rev()
+        .map(|event| (event.object.name.clone(), event.previous.clone()))
+        .collect())
+}
+
+fn collect(shard: &Shard, query: &Query<'_>, past: Option<&Past>) -> (Vec<Arc<Object>>, bool) {
+    let labels = query
+        .labels
+        .iter()
+        .map(|(key, value)| shard::label_term(key, value));
+    let fields = query
+        .fields
+        .iter()
+        .map(|(path, value)| shard::field_term(path, value));
+    let terms: Vec<_> = labels.chain(fields).collect();
+    let current = shard.range(query.namespace, query.after.as_ref(), &terms);
+    let room = if query.limit == 0 {
+        usize::MAX
+    } else {
+        query.limit
+    };
+    let wanted = |object: &Object| query.filter.is_none_or(|filter| filter(object));
+
+    let Some(past) = past else {
+        let mut objects = Vec::new();
+        for object in current.filter(|object| wanted(object)) {
+            if objects.len() == room {
+                return (objects, true);
+            }
+            objects.push(Arc::clone(object));
+        }
+        return (objects, false);
+    };
+    let carries = |object: &Object| {
+        query
+            .labels
+            .iter()
+            .all(|(key, value)| object.label(key) == Some(value))
+            && query
+                .fields
+                .iter()
+                .all(|(path, value)| object.field(path) == Some(value))
+    };
+    let unchanged = current.filter(|object| !past.contains_key(&object.name));
+    let mut merged: BTreeMap<&Name, &Arc<Object>> = unchanged
+        .filter(|object| wanted(object))
+        .map(|object| (&object.name, object))
+        .collect();
+    merged.extend(past.iter().filter_map(|(name, object)| {
+        let object = object.as_ref()?;
+        let inside = query.namespace.is_empty() || *name.namespace == *query.namespace;
+        let later = query.after.as_ref().is_none_or(|after| name > after);
+        (inside && later && carries(object) && wanted(object)).then_some((name, object))
+    }));
+    let more = merged.len() > room;
+    (merged.into_values().take(room).cloned().collect(), more)
+}

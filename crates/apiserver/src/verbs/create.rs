@@ -1,0 +1,165 @@
+//! `create`: names, stamps, admission, one write.
+
+use axum::response::Response;
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::admission;
+use crate::call::Call;
+use crate::conversion;
+use crate::core::definitions;
+use crate::metadata;
+use crate::registry::{DEFINITIONS, Kind, crd};
+use crate::respond;
+use crate::status::{ApiError, Result};
+use crate::store::{Action, Draft, Name, Write, WriteError};
+
+/// A generated name that is taken is made anew this often.
+const NAME_ATTEMPTS: usize = 8;
+
+pub(crate) async fn create(call: &Call, mut object: Value) -> Result<Response> {
+    if !call.path.name.is_empty() {
+        return Err(ApiError::MethodNotAllowed);
+    }
+    check_type(&call.kind, &mut object)?;
+    check_namespace(call, &mut object)?;
+    if !metadata::text(&object, "resourceVersion").is_empty() {
+        return Err(ApiError::bad_request(
+            "resourceVersion should not be set on objects to be created",
+        ));
+    }
+    let (stored, warnings) = insert(call, object).await?;
+    Ok(respond::object(
+        call,
+        &stored,
+        StatusCode::CREATED,
+        &warnings,
+    ))
+}
+
+/// Writes a new object whose type and namespace are right. Also creates for server-side apply.
+pub(crate) async fn insert(
+    call: &Call,
+    mut object: Value,
+) -> Result<(std::sync::Arc<crate::store::Object>, Vec<String>)> {
+    let prefix = metadata::text(&object, "generateName").to_owned();
+    let generated = metadata::text(&object, "name").is_empty() && !prefix.is_empty();
+    let mut attempts = if generated { NAME_ATTEMPTS } else { 1 };
+    loop {
+        if generated {
+            metadata::of(&mut object)
+                .insert("name".to_owned(), metadata::generated_name(&prefix).into());
+        }
+        let mut candidate = object.clone();
+        stamp(call, &mut candidate);
+        let warnings = admission::admit(
+            &call.kind,
+            &mut candidate,
+            None,
+            call.parameters.field_validation,
+        )?;
+        finish(call, &mut candidate);
+        let name = Name::new(call.namespace(), metadata::text(&candidate, "name"));
+        let subject = call.kind.subject(&name.name);
+        let draft = Draft::new(
+            &call.kind.resource,
+            &conversion::to_storage(&call.kind, candidate),
+        );
+        if call.parameters.dry_run {
+            if call.core.store.get(&call.kind.resource, &name).is_some() {
+                return Err(ApiError::AlreadyExists(subject));
+            }
+            return Ok((draft.finish(name, 0).without_revision().into(), warnings));
+        }
+        let write = Write {
+            resource: call.kind.resource.clone(),
+            name,
+            action: Action::Create(draft),
+        };
+        attempts -= 1;
+        match call.core.store.write(write).await {
+            Ok(stored) => return Ok((stored, warnings)),
+            Err(WriteError::AlreadyExists) if attempts > 0 => {}
+            Err(error) => return Err(ApiError::from_write(error, subject, call.namespace())),
+        }
+    }
+}
+
+/// Fills in `apiVersion` and `kind`, or refuses others.
+pub(crate) fn check_type(kind: &Kind, object: &mut Value) -> Result<()> {
+    for (field, want) in [
+        ("apiVersion", kind.api_version.as_str()),
+        ("kind", &kind.kind),
+    ] {
+        match object[field].as_str() {
+            None | Some("") => object[field] = want.into(),
+            Some(found) if found == want => {}
+            Some(found) => {
+                return Err(ApiError::bad_request(format!(
+                    "the {field} in the data ({found}) does not match the expected {field} ({want})"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Fills in the namespace of the path, or refuses another.
+pub(crate) fn check_namespace(call: &Call, object: &mut Value) -> Result<()> {
+    let found = metadata::text(object, "namespace").to_owned();
+    if !call.kind.namespaced {
+        metadata::of(object).remove("namespace");
+        return Ok(());
+    }
+    if call.namespace().is_empty() {
+        return Err(ApiError::MethodNotAllowed);
+    }
+    if found.is_empty() {
+        metadata::of(object).insert("namespace".to_owned(), call.namespace().into());
+    } else if found != call.namespace() {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    Ok(())
+}
+
+/// Sets what only the server may say, and clears what a new object cannot have.
+fn stamp(call: &Call, object: &mut Value) {
+    let now = call.core.now();
+    let fields = metadata::of(object);
+    for field in [
+        "selfLink",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "resourceVersion",
+    ] {
+        fields.remove(field);
+    }
+    fields.insert("uid".to_owned(), metadata::new_uid().into());
+    fields.insert("creationTimestamp".to_owned(), now.into());
+    if call.kind.counts_generations() {
+        fields.insert("generation".to_owned(), 1.into());
+    }
+    let custom = call.kind.custom.is_some();
+    if call.kind.has_subresource("status") && (custom || &*call.kind.resource == "jobs.batch") {
+        object.as_object_mut().map(|object| object.remove("status"));
+    }
+}
+
+/// What follows from an admitted object.
+fn finish(call: &Call, object: &mut Value) {
+    match &*call.kind.resource {
+        DEFINITIONS => {
+            object.as_object_mut().map(|object| object.remove("status"));
+            crd::establish(object, &definitions(&call.core.store), &call.core.now());
+        }
+        "namespaces" => {
+            let name = metadata::text(object, "name").to_owned();
+            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name.into();
+            object["spec"]["finalizers"] = json!(["kubernetes"]);
+            object["status"] = json!({ "phase": "Active" });
+        }
+        _ => {}
+    }
+}

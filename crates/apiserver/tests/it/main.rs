@@ -1,0 +1,4 @@
+//! The API server as its clients see it.
+
+mod plane;
+mod rust_clients;

@@ -1,0 +1,174 @@
+//! kube-rs in process: `Api`, reflectors and `Controller`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{
+    Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
+};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::runtime::{Controller, controller::Action, reflector, watcher};
+use serde_json::json;
+
+use crate::plane::{Plane, gadgets};
+
+fn config_map(name: &str, value: &str) -> ConfigMap {
+    serde_json::from_value(json!({
+        "metadata": { "name": name, "labels": { "app": value } }, "data": { "key": value },
+    }))
+    .expect("a config map")
+}
+
+#[tokio::test]
+async fn objects_are_created_read_replaced_and_deleted() {
+    let plane = Plane::start().await;
+    let api: Api<ConfigMap> = Api::default_namespaced(plane.client());
+    let created = api
+        .create(&PostParams::default(), &config_map("a", "1"))
+        .await
+        .unwrap();
+    assert!(created.metadata.uid.is_some() && created.metadata.creation_timestamp.is_some());
+
+    let again = api
+        .create(&PostParams::default(), &config_map("a", "1"))
+        .await
+        .unwrap_err();
+    assert!(matches!(again, kube::Error::Api(status) if status.is_already_exists()));
+
+    let patch = json!({ "data": { "key": "2", "more": "x" } });
+    let patched = api
+        .patch("a", &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .unwrap();
+    assert_eq!(patched.data.as_ref().unwrap()["more"], "x");
+
+    let stale = api
+        .replace("a", &PostParams::default(), &created)
+        .await
+        .unwrap_err();
+    assert!(matches!(stale, kube::Error::Api(status) if status.is_conflict()));
+
+    api.delete("a", &DeleteParams::default()).await.unwrap();
+    assert!(api.get_opt("a").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_watch_sees_each_change_once_and_in_order() {
+    let plane = Plane::start().await;
+    let api: Api<ConfigMap> = Api::default_namespaced(plane.client());
+    let start = api
+        .list(&ListParams::default())
+        .await
+        .unwrap()
+        .metadata
+        .resource_version
+        .unwrap();
+    for index in 0..50 {
+        api.create(
+            &PostParams::default(),
+            &config_map(&format!("c{index}"), "x"),
+        )
+        .await
+        .unwrap();
+    }
+    let events = api
+        .watch(&WatchParams::default(), &start)
+        .await
+        .unwrap()
+        .boxed();
+    let names: Vec<_> = events
+        .take(50)
+        .map_ok(|event| match event {
+            WatchEvent::Added(object) => object.metadata.name.unwrap(),
+            other => panic!("unexpected {other:?}"),
+        })
+        .try_collect()
+        .await
+        .unwrap();
+    assert_eq!(
+        names,
+        (0..50).map(|index| format!("c{index}")).collect::<Vec<_>>()
+    );
+}
+
+#[tokio::test]
+async fn a_definition_is_served_at_once_and_survives_a_restart() {
+    let plane = Plane::start().await;
+    let (code, definition) = plane
+        .post(
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+            gadgets(),
+        )
+        .await;
+    assert_eq!(code, 201, "{definition}");
+    assert_eq!(definition["status"]["conditions"][1]["type"], "Established");
+    let path = "/apis/example.org/v1/namespaces/default/gadgets";
+    let gadget = json!({ "apiVersion": "example.org/v1", "kind": "Gadget", "metadata": { "generateName": "g-" }, "spec": { "size": 1 } });
+    let (code, created) = plane.post(path, gadget).await;
+    assert_eq!(code, 201, "{created}");
+    let name = created["metadata"]["name"].as_str().unwrap().to_owned();
+
+    let plane = plane.restart().await;
+    let (code, found) = plane.get(&format!("{path}/{name}")).await;
+    assert_eq!((code, &found), (200, &created));
+
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("example.org", "v1", "Gadget"));
+    let api: Api<DynamicObject> = Api::default_namespaced_with(plane.client(), &kind);
+    let status = json!({ "status": { "phase": "Good" }, "spec": { "size": 7 } });
+    let updated = api
+        .patch_status(&name, &PatchParams::default(), &Patch::Merge(&status))
+        .await
+        .unwrap();
+    assert_eq!(updated.data["status"]["phase"], "Good");
+    assert_eq!(
+        updated.data["spec"]["size"], 1,
+        "the status subresource leaves the spec alone"
+    );
+    assert_eq!(updated.metadata.generation, Some(1));
+}
+
+#[tokio::test]
+async fn a_reflector_and_a_controller_follow_the_server() {
+    let plane = Plane::start().await;
+    let api: Api<Pod> = Api::default_namespaced(plane.client());
+    let pod = |name: &str| -> Pod {
+        serde_json::from_value(json!({
+            "metadata": { "name": name },
+            "spec": { "containers": [{ "name": "c", "image": "i" }] },
+        }))
+        .unwrap()
+    };
+    let (reader, writer) = reflector::store();
+    let stream = reflector(
+        writer,
+        watcher(api.clone(), watcher::Config::default().streaming_lists()),
+    );
+    let reflecting = tokio::spawn(stream.for_each(|_| futures::future::ready(())));
+    reader.wait_until_ready().await.unwrap();
+
+    let (seen, mut seeing) = tokio::sync::mpsc::unbounded_channel();
+    let controller = Controller::new(api.clone(), watcher::Config::default()).run(
+        move |pod: Arc<Pod>, _: Arc<()>| {
+            let seen = seen.clone();
+            async move {
+                let _ = seen.send(pod.metadata.name.clone().unwrap_or_default());
+                Ok::<_, std::io::Error>(Action::await_change())
+            }
+        },
+        |_, _, _: Arc<()>| Action::requeue(Duration::from_secs(1)),
+        Arc::new(()),
+    );
+    let controlling = tokio::spawn(controller.for_each(|_| futures::future::ready(())));
+    api.create(&PostParams::default(), &pod("one"))
+        .await
+        .unwrap();
+    let name = tokio::time::timeout(Duration::from_secs(10), seeing.recv())
+        .await
+        .unwrap();
+    assert_eq!(name.as_deref(), Some("one"));
+    assert_eq!(reader.state().len(), 1);
+    reflecting.abort();
+    controlling.abort();
+}

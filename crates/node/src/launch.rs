@@ -1,0 +1,197 @@
+//! Starting supervisors, and the namespaces that they share.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use nix::fcntl::{Flock, FlockArg};
+
+use crate::control::{Channel, Request, Response};
+use crate::layout::PodDir;
+use crate::sandbox::cgroup;
+use crate::state::State;
+use crate::supervisor::ALREADY_RUNNING;
+
+/// The network namespace that holds a node's bridges, and through it the user namespace that pods are
+/// set up in. It lives as long as somebody has it open.
+#[derive(Debug)]
+pub struct Bridges(OwnedFd);
+
+impl Bridges {
+    /// Takes over the namespace of pods that are still running, or makes a new one.
+    pub fn obtain<'a>(program: &Path, pods: impl IntoIterator<Item = &'a PodDir>) -> Result<Self> {
+        let adopted = pods
+            .into_iter()
+            .find_map(|pod| Self::of(pod).ok().flatten());
+        adopted.map_or_else(|| Self::create(program), Ok)
+    }
+
+    fn of(pod: &PodDir) -> Result<Option<Self>> {
+        let mut channel = Channel::connect(pod.path())?;
+        channel.send(&Request::Bridges, &[])?;
+        let answer = channel.receive::<Response>()?;
+        Ok(answer
+            .and_then(|(_, descriptors)| descriptors.into_iter().next())
+            .map(Self))
+    }
+
+    fn create(program: &Path) -> Result<Self> {
+        let mut child = Command::new(program)
+            .args(["supervise", "--bridges"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(Error::Spawn)?;
+        let mut word = String::new();
+        if let Some(output) = child.stdout.take() {
+            BufReader::new(output)
+                .read_line(&mut word)
+                .map_err(Error::Spawn)?;
+        }
+        let namespace = File::open(format!("/proc/{}/ns/net", child.id()));
+        // The end of its input lets it go.
+        drop(child.stdin.take());
+        let output = child.wait_with_output().map_err(Error::Spawn)?;
+        if word.trim() != "ready" {
+            return Err(Error::Refused(words(&output.stderr)));
+        }
+        Ok(Self(namespace.map_err(Error::Spawn)?.into()))
+    }
+}
+
+/// Starts the supervisor of a pod whose `pod.json` is written. Returns when it serves; one that is
+/// already there is as good.
+pub fn start(program: &Path, bridges: &Bridges, pod: &PodDir) -> Result<()> {
+    let input = bridges
+        .0
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(Error::Spawn)?;
+    let words_file = File::options()
+        .create(true)
+        .append(true)
+        .open(pod.supervisor_log())
+        .map_err(Error::Spawn)?;
+    let status = Command::new(program)
+        .arg("supervise")
+        .arg(pod.path())
+        .env_clear()
+        .stdin(Stdio::from(input))
+        .stdout(Stdio::null())
+        .stderr(words_file)
+        .status()
+        .map_err(Error::Spawn)?;
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(code) if code == i32::from(ALREADY_RUNNING) => Ok(()),
+        _ => Err(Error::Refused(words(
+            &std::fs::read(pod.supervisor_log()).unwrap_or_default(),
+        ))),
+    }
+}
+
+/// Whether a supervisor has the pod. The lock is the truth: the kernel releases it with the last
+/// process of the supervisor.
+pub fn is_supervised(pod: &PodDir) -> bool {
+    match File::options().write(true).open(pod.lock()) {
+        Ok(file) => Flock::lock(file, FlockArg::LockExclusiveNonblock).is_err(),
+        Err(_) => false,
+    }
+}
+
+/// Asks a supervisor to end its pod.
+pub fn stop(pod: &PodDir, grace_seconds: Option<u64>) -> Result<()> {
+    let mut channel = Channel::connect(pod.path())?;
+    channel.send(&Request::Stop { grace_seconds }, &[])?;
+    match channel.receive::<Response>()? {
+        Some((Response::Failed { message, .. }, _)) => Err(Error::Refused(message)),
+        _ => Ok(()),
+    }
+}
+
+/// Calls `news` with every state of the pod until its supervisor is gone.
+pub fn watch(pod: &PodDir, mut news: impl FnMut(State) -> bool) -> Result<()> {
+    let mut channel = Channel::connect(pod.path())?;
+    channel.send(&Request::Watch, &[])?;
+    while let Some((response, _)) = channel.receive::<Response>()? {
+        if let Response::State(state) = response
+            && !news(*state)
+        {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Takes away what a pod leaves behind once its supervisor is gone: cgroups and folder. Logs stay.
+pub fn remove(pod: &PodDir, uid: &str) -> Result<()> {
+    cgroup::remove(uid).map_err(Error::Remove)?;
+    let mut result = Ok(());
+    // A process that still dies may hold a file for a moment.
+    for _ in 0..5 {
+        open_up(pod.path());
+        result = match std::fs::remove_dir_all(pod.path()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        };
+        if result.is_ok() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    result.map_err(Error::Remove)
+}
+
+/// Takes away the folders above all pods' cgroups, if no pod is left.
+pub fn remove_empty_cgroups() {
+    cgroup::remove_base();
+}
+
+/// Lets an ordinary user into the folders that overlays and containers closed.
+fn open_up(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let Ok(metadata) = std::fs::symlink_metadata(path) else {
+        return;
+    };
+    if !metadata.is_dir() {
+        return;
+    }
+    if metadata.permissions().mode() & 0o700 != 0o700 {
+        let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700));
+    }
+    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        open_up(&entry.path());
+    }
+}
+
+fn words(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let last = text
+        .lines()
+        .rev()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or("it said nothing");
+    last.strip_prefix("error: ").unwrap_or(last).to_owned()
+}
+
+/// What goes wrong between the agent and its supervisors.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    #[error("failed to start a supervisor")]
+    Spawn(#[source] io::Error),
+    #[error("failed to talk to a supervisor")]
+    Control(#[from] crate::control::Error),
+    #[error("failed to remove what a pod left behind")]
+    Remove(#[source] io::Error),
+    /// The supervisor's own words.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// The result of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,102 @@
+//! Which user ids a container's ids are outside of it.
+
+use std::io;
+use std::path::Path;
+
+use nix::unistd::Pid;
+
+use crate::spec::ContainerSpec;
+
+/// First of the ids that containers of a node with all rights use, above those that distributions
+/// and container tools hand out.
+const FIRST: u32 = 0x7001_0000;
+/// How many of them.
+const COUNT: u32 = 0x1_0000;
+
+/// The mapping between ids in a container and ids in the setup user namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Identity {
+    /// Ids 0 to 65535 in the container, each with its own id outside.
+    Range,
+    /// A single id, which is root in the setup namespace.
+    Single { user: u32, group: u32 },
+}
+
+impl Identity {
+    /// A whole range where the setup namespace has one to give, a single id otherwise.
+    pub(crate) fn choose(container: &ContainerSpec) -> Self {
+        if Self::has_range() {
+            Self::Range
+        } else {
+            Self::Single {
+                user: container.user,
+                group: container.group,
+            }
+        }
+    }
+
+    /// Whether the setup namespace has a range of ids to give.
+    pub(crate) fn has_range() -> bool {
+        ["/proc/self/uid_map", "/proc/self/gid_map"]
+            .iter()
+            .all(|path| std::fs::read_to_string(path).is_ok_and(|map| covers(&map, FIRST, COUNT)))
+    }
+
+    /// The id outside that is `id` inside.
+    pub(crate) fn outside(self, id: u32) -> u32 {
+        match self {
+            Self::Range => FIRST + id.min(COUNT - 1),
+            Self::Single { .. } => 0,
+        }
+    }
+
+    /// Gives the namespace of a freshly cloned process its ids.
+    pub(crate) fn apply(self, process: Pid) -> io::Result<()> {
+        let (users, groups) = match self {
+            Self::Range => {
+                let map = format!("0 {FIRST} {COUNT}\n");
+                (map.clone(), map)
+            }
+            Self::Single { user, group } => (format!("{user} 0 1\n"), format!("{group} 0 1\n")),
+        };
+        let directory = format!("/proc/{process}");
+        let directory = Path::new(&directory);
+        std::fs::write(directory.join("uid_map"), users)?;
+        std::fs::write(directory.join("gid_map"), groups)
+    }
+}
+
+/// The owner that files of containers' root have outside, for those that make volumes.
+pub(crate) fn volume_owner(group: Option<u32>) -> Option<(u32, u32)> {
+    Identity::has_range().then(|| {
+        (
+            Identity::Range.outside(0),
+            Identity::Range.outside(group.unwrap_or(0)),
+        )
+    })
+}
+
+fn covers(map: &str, first: u32, count: u32) -> bool {
+    map.lines().any(|line| {
+        let mut numbers = line.split_whitespace().map(str::parse::<u64>);
+        let (Some(Ok(inside)), _, Some(Ok(length))) =
+            (numbers.next(), numbers.next(), numbers.next())
+        else {
+            return false;
+        };
+        inside <= u64::from(first) && inside + length >= u64::from(first) + u64::from(count)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_namespace_with_all_ids_has_a_range_to_give() {
+        assert!(covers("         0          0 4294967295\n", FIRST, COUNT));
+        assert!(!covers("         0       1000          1\n", FIRST, COUNT));
+        assert!(!covers("0 100000 65536\n", FIRST, COUNT));
+        assert!(!covers("", FIRST, COUNT));
+    }
+}

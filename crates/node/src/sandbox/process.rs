@@ -1,0 +1,541 @@
+//! From a supervisor to a running program.
+//!
+//! ```text
+//! supervisor ── fork ──> builder ── clone(user, mount, PID, cgroup; parent = supervisor) ──> container
+//!                          │ own mount namespace: root folder, cgroup                         │
+//!                          │ writes the user id map                                           │ pivot_root,
+//!                          └ exits                                                            └ limits, exec
+//! ```
+//! The container is the supervisor's child and PID 1 of its own PID namespace. All three say what
+//! happens over one pipe as [`Message`]s; its end without a failure means that the program runs.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::OFlag;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::wait::waitpid;
+use nix::unistd::{
+    Gid, Pid, Uid, dup2_stderr, dup2_stdin, dup2_stdout, execve, pipe2, pivot_root, setgroups,
+    setresgid, setresuid, setsid,
+};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use serde::{Deserialize, Serialize};
+
+use super::cgroup::Group;
+use super::identity::Identity;
+use super::{capabilities, mounts, rootfs, seccomp};
+use crate::layout::PodDir;
+use crate::spec::{ContainerSpec, Root};
+use crate::sys;
+
+/// What the three processes tell each other.
+#[derive(Debug, Serialize, Deserialize)]
+enum Message {
+    /// The container exists, with this id in the supervisor's PID namespace.
+    Cloned { pid: i32 },
+    /// It will not run.
+    Failed { message: String, missing: bool },
+}
+
+/// The program's standard streams.
+pub(crate) enum Streams {
+    Separate {
+        input: OwnedFd,
+        output: OwnedFd,
+        error: OwnedFd,
+    },
+    Terminal(OwnedFd),
+}
+
+/// Starts a container; when this returns, its program runs.
+pub(crate) fn start(
+    container: &ContainerSpec,
+    pod: &PodDir,
+    group: Option<&Group>,
+    streams: Streams,
+) -> Result<Pid> {
+    let identity = Identity::choose(container);
+    launch(|report| {
+        let root = build(container, pod, group, identity)?;
+        let (ready, go) = pipe2(OFlag::O_CLOEXEC).map_err(Error::kernel("create a pipe"))?;
+        let flags = CloneFlags::CLONE_NEWUSER
+            | CloneFlags::CLONE_NEWNS
+            | CloneFlags::CLONE_NEWPID
+            | CloneFlags::CLONE_NEWCGROUP
+            | CloneFlags::CLONE_PARENT;
+        let child =
+            sys::fork_into(flags).map_err(Error::system("create the container's namespaces"))?;
+        if let Some(pid) = child {
+            identity.apply(pid).map_err(Error::system("map user ids"))?;
+            send(report, &Message::Cloned { pid: pid.as_raw() });
+            File::from(go)
+                .write_all(b"!")
+                .map_err(Error::system("start the container"))?;
+            return Ok(Step::Cloned);
+        }
+        drop(go);
+        let mut word = [0];
+        File::from(ready)
+            .read_exact(&mut word)
+            .map_err(Error::system("wait for user ids"))?;
+        enter(container, &root, identity)?;
+        execute(
+            container,
+            &container.argv,
+            &container.env,
+            identity,
+            streams,
+        )
+    })
+}
+
+/// Runs a program in a running container; when this returns, it runs.
+pub(crate) fn join(
+    container: &ContainerSpec,
+    pid: Pid,
+    group: Option<&Group>,
+    argv: &[String],
+    env: &[(String, String)],
+    streams: Streams,
+) -> Result<Pid> {
+    let identity = Identity::choose(container);
+    launch(|report| {
+        if let Some(group) = group {
+            group.join().map_err(Error::system("enter the cgroup"))?;
+        }
+        let _ = std::fs::write("/proc/self/oom_score_adj", "500");
+        // Seen from the container this process is open to its root before it executes anything.
+        set_dumpable_behavior(DumpableBehavior::NotDumpable)
+            .map_err(Error::errno("hide from the container"))?;
+        let open = |name: &str| {
+            File::open(format!("/proc/{pid}/ns/{name}"))
+                .map_err(Error::system("find the container's namespaces"))
+        };
+        let spaces = [
+            (open("pid")?, CloneFlags::CLONE_NEWPID),
+            (open("cgroup")?, CloneFlags::CLONE_NEWCGROUP),
+            (open("mnt")?, CloneFlags::CLONE_NEWNS),
+            (open("user")?, CloneFlags::CLONE_NEWUSER),
+        ];
+        for (space, kind) in spaces {
+            setns(space, kind).map_err(Error::kernel("enter the container's namespaces"))?;
+        }
+        if let Some(pid) =
+            sys::fork_into(CloneFlags::CLONE_PARENT).map_err(Error::system("create a process"))?
+        {
+            send(report, &Message::Cloned { pid: pid.as_raw() });
+            return Ok(Step::Cloned);
+        }
+        become_root(identity)?;
+        execute(container, argv, env, identity, streams)
+    })
+}
+
+/// A user namespace with the ids of `identity`, for mounts that map owners.
+pub(crate) fn user_namespace(identity: Identity) -> io::Result<OwnedFd> {
+    let (wait, hold) = pipe2(OFlag::O_CLOEXEC)?;
+    let Some(pid) = sys::fork_into(CloneFlags::CLONE_NEWUSER)? else {
+        drop(hold);
+        let _ = File::from(wait).read(&mut [0]);
+        sys::end(0);
+    };
+    let namespace = identity
+        .apply(pid)
+        .and_then(|()| File::open(format!("/proc/{pid}/ns/user")));
+    drop(hold);
+    waitpid(pid, None)?;
+    Ok(namespace?.into())
+}
+
+/// What a builder that has done its part returns.
+enum Step {
+    Cloned,
+}
+
+/// Forks a builder, runs `steps` in it, and reads what it and its container say.
+fn launch(steps: impl FnOnce(&OwnedFd) -> Result<Step>) -> Result<Pid> {
+    let (listen, report) = pipe2(OFlag::O_CLOEXEC).map_err(Error::kernel("create a pipe"))?;
+    let Some(builder) =
+        sys::fork_into(CloneFlags::empty()).map_err(Error::system("create a process"))?
+    else {
+        drop(listen);
+        match steps(&report) {
+            Ok(Step::Cloned) => sys::end(0),
+            Err(error) => {
+                let missing = matches!(error, Error::NoProgram { .. });
+                send(
+                    &report,
+                    &Message::Failed {
+                        message: chain(&error),
+                        missing,
+                    },
+                );
+                sys::end(127);
+            }
+        }
+    };
+    drop(report);
+    let mut container = None;
+    let mut failure = None;
+    for line in BufReader::new(File::from(listen)).lines() {
+        let line = line.map_err(Error::system("hear from the container"))?;
+        match serde_json::from_str(&line) {
+            Ok(Message::Cloned { pid }) => container = Some(Pid::from_raw(pid)),
+            Ok(Message::Failed { message, missing }) => failure = Some((message, missing)),
+            Err(_) => failure = Some((line, false)),
+        }
+    }
+    let _ = waitpid(builder, None);
+    match (container, failure) {
+        (Some(pid), None) => Ok(pid),
+        (left, failure) => {
+            if let Some(pid) = left {
+                let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL);
+                let _ = waitpid(pid, None);
+            }
+            let (message, missing) =
+                failure.unwrap_or_else(|| ("it ended while it was being made".to_owned(), false));
+            Err(Error::Reported { message, missing })
+        }
+    }
+}
+
+fn send(report: &OwnedFd, message: &Message) {
+    if let Ok(mut line) = serde_json::to_vec(message) {
+        line.push(b'\n');
+        // The supervisor reads until the end; when it is gone, so are we.
+        let _ = rustix::io::write(report, &line);
+    }
+}
+
+/// The builder's part: cgroup, mount namespace, root folder.
+fn build(
+    container: &ContainerSpec,
+    pod: &PodDir,
+    group: Option<&Group>,
+    identity: Identity,
+) -> Result<PathBuf> {
+    if let Some(group) = group {
+        group.join().map_err(Error::system("enter the cgroup"))?;
+    }
+    // When memory is short, a container goes before anything of the machine.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "500");
+    unshare(CloneFlags::CLONE_NEWNS).map_err(Error::kernel("create a mount namespace"))?;
+    Ok(rootfs::build(container, pod, identity)?)
+}
+
+/// The container's own part: its view of the file system.
+fn enter(container: &ContainerSpec, root: &Path, identity: Identity) -> Result<()> {
+    setsid().map_err(Error::kernel("create a session"))?;
+    let failed = Error::kernel("enter the root folder");
+    let bind = MsFlags::MS_BIND | MsFlags::MS_REC;
+    // As the owner of the pod's folder, which nobody else may pass.
+    mount(Some(root), root, None::<&str>, bind, None::<&str>).map_err(&failed)?;
+    std::env::set_current_dir(root).map_err(Error::system("enter the root folder"))?;
+    become_root(identity)?;
+    processes()?;
+    if container.read_only_root {
+        protect(container)?;
+    }
+    pivot_root(".", ".").map_err(&failed)?;
+    umount2(".", MntFlags::MNT_DETACH).map_err(&failed)?;
+    std::env::set_current_dir("/").map_err(Error::system("enter the root folder"))?;
+    Ok(())
+}
+
+/// The container's root user has its rights only once the process has its id.
+fn become_root(identity: Identity) -> Result<()> {
+    if identity == Identity::Range {
+        let failed = Error::kernel("become root of the container");
+        setgroups(&[]).map_err(&failed)?;
+        let (group, user) = (Gid::from_raw(0), Uid::from_raw(0));
+        setresgid(group, group, group).map_err(&failed)?;
+        setresuid(user, user, user).map_err(&failed)?;
+    }
+    Ok(())
+}
+
+/// `/proc` of the container's PID namespace, without what concerns the machine.
+fn processes() -> Result<()> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let at = rustix::fs::openat2(
+        rustix::fs::CWD,
+        "proc",
+        flags,
+        Mode::empty(),
+        ResolveFlags::NO_SYMLINKS,
+    )
+    .map_err(Error::errno("find /proc in the root folder"))?;
+    let quiet = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    mount(
+        Some("proc"),
+        &mounts::descriptor(&at),
+        Some("proc"),
+        quiet,
+        None::<&str>,
+    )
+    .map_err(Error::kernel(
+        "mount /proc (is /proc of this machine itself masked?)",
+    ))?;
+    drop(at);
+    let failed = Error::kernel("mask /proc");
+    for name in [
+        "kcore",
+        "keys",
+        "kallsyms",
+        "kpagecount",
+        "kpageflags",
+        "kpagecgroup",
+        "latency_stats",
+        "sched_debug",
+        "timer_list",
+        "timer_stats",
+        "vmallocinfo",
+        "slabinfo",
+    ] {
+        let target = Path::new("proc").join(name);
+        if target.exists() {
+            mount(
+                Some("dev/null"),
+                &target,
+                None::<&str>,
+                MsFlags::MS_BIND,
+                None::<&str>,
+            )
+            .map_err(&failed)?;
+        }
+    }
+    for name in ["acpi", "scsi", "driver/nvram"] {
+        let target = Path::new("proc").join(name);
+        if target.is_dir() {
+            mount(
+                Some("tmpfs"),
+                &target,
+                Some("tmpfs"),
+                quiet | MsFlags::MS_RDONLY,
+                Some("size=0"),
+            )
+            .map_err(&failed)?;
+        }
+    }
+    for name in ["bus", "fs", "irq", "sys", "sysrq-trigger"] {
+        let target = Path::new("proc").join(name);
+        if target.exists() {
+            mount(
+                Some(&target),
+                &target,
+                None::<&str>,
+                MsFlags::MS_BIND | MsFlags::MS_REC,
+                None::<&str>,
+            )
+            .map_err(&failed)?;
+            sys::mount_attributes(&target, sys::READ_ONLY, true)
+                .map_err(Error::system("protect /proc"))?;
+        }
+    }
+    Ok(())
+}
+
+/// `readOnlyRootFilesystem`: the root folder and, with the host image, the layers in it.
+fn protect(container: &ContainerSpec) -> Result<()> {
+    let mut targets = vec![PathBuf::from(".")];
+    if let Root::Host { .. } = container.root {
+        targets.extend(["usr", "etc", "opt"].map(PathBuf::from));
+    }
+    for target in targets.iter().filter(|target| target.is_dir()) {
+        match sys::mount_attributes(target, sys::READ_ONLY, false) {
+            // A plain folder of the root, which is protected with it.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
+            other => other.map_err(Error::system("make the root folder read-only"))?,
+        }
+    }
+    Ok(())
+}
+
+/// Gives up all rights and becomes the program.
+fn execute(
+    container: &ContainerSpec,
+    argv: &[String],
+    env: &[(String, String)],
+    identity: Identity,
+    streams: Streams,
+) -> Result<Step> {
+    std::env::set_current_dir(&container.working_dir).map_err(|source| Error::WorkingDir {
+        path: container.working_dir.clone(),
+        source,
+    })?;
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
+    let text = |text: &str| CString::new(text).map_err(|_| Error::Zero);
+    let arguments = argv
+        .iter()
+        .map(|argument| text(argument))
+        .collect::<Result<Vec<_>>>()?;
+    let variables = env
+        .iter()
+        .map(|(name, value)| text(&format!("{name}={value}")))
+        .collect::<Result<Vec<_>>>()?;
+    match streams {
+        Streams::Separate {
+            input,
+            output,
+            error,
+        } => {
+            if nix::unistd::getpid() != nix::unistd::getsid(None).unwrap_or(Pid::from_raw(0)) {
+                let _ = setsid();
+            }
+            connect(&input, &output, &error)?;
+        }
+        Streams::Terminal(terminal) => {
+            setsid().map_err(Error::kernel("create a session"))?;
+            sys::control_terminal(&terminal).map_err(Error::system("take the terminal"))?;
+            connect(&terminal, &terminal, &terminal)?;
+        }
+    }
+    if let Some(pids) = container.limits.pids {
+        // Counted per user namespace, so this holds for the container alone, with cgroups or without.
+        setrlimit(Resource::RLIMIT_NPROC, pids, pids).map_err(Error::kernel("limit processes"))?;
+    }
+    setrlimit(Resource::RLIMIT_CORE, 0, 0).map_err(Error::kernel("forbid core dumps"))?;
+    let keep = capabilities::of(container);
+    capabilities::bound(keep).map_err(Error::errno("drop capabilities"))?;
+    if identity == Identity::Range {
+        let failed = Error::kernel("change the user");
+        let groups: Vec<_> = container
+            .groups
+            .iter()
+            .copied()
+            .map(Gid::from_raw)
+            .collect();
+        setgroups(&groups).map_err(&failed)?;
+        let (user, group) = (
+            Uid::from_raw(container.user),
+            Gid::from_raw(container.group),
+        );
+        setresgid(group, group, group).map_err(&failed)?;
+        setresuid(user, user, user).map_err(&failed)?;
+    }
+    capabilities::limit(keep).map_err(Error::errno("drop capabilities"))?;
+    rustix::thread::set_no_new_privs(true).map_err(Error::errno("forbid new rights"))?;
+    sys::reset_signals().map_err(Error::system("reset signals"))?;
+    seccomp::apply()?;
+    let program = argv.first().ok_or_else(|| Error::NoProgram {
+        name: String::new(),
+    })?;
+    let path = env.iter().rev().find(|(name, _)| name == "PATH").map_or(
+        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        |(_, value)| value,
+    );
+    let mut refused = None;
+    for candidate in candidates(program, path) {
+        let candidate = CString::new(candidate.as_os_str().as_bytes()).map_err(|_| Error::Zero)?;
+        let Err(errno) = execve(&candidate, &arguments, &variables);
+        if !matches!(
+            errno,
+            nix::errno::Errno::ENOENT | nix::errno::Errno::ENOTDIR
+        ) {
+            refused.get_or_insert(errno);
+        }
+    }
+    Err(refused.map_or_else(
+        || Error::NoProgram {
+            name: program.clone(),
+        },
+        |errno| Error::Execute {
+            name: program.clone(),
+            source: errno.into(),
+        },
+    ))
+}
+
+fn connect(input: &OwnedFd, output: &OwnedFd, error: &OwnedFd) -> Result<()> {
+    let failed = Error::kernel("connect standard streams");
+    dup2_stdin(input.as_fd()).map_err(&failed)?;
+    dup2_stdout(output.as_fd()).map_err(&failed)?;
+    dup2_stderr(error.as_fd()).map_err(&failed)
+}
+
+/// Where a program may be, as a shell looks for it.
+fn candidates(program: &str, path: &str) -> Vec<PathBuf> {
+    if program.contains('/') {
+        return vec![PathBuf::from(program)];
+    }
+    path.split(':')
+        .map(|folder| Path::new(if folder.is_empty() { "." } else { folder }).join(program))
+        .collect()
+}
+
+/// An error with its causes in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
+}
+
+/// What goes wrong on the way to a running program.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum Error {
+    #[error("failed to {action}")]
+    System {
+        action: &'static str,
+        source: io::Error,
+    },
+    #[error("failed to furnish the root folder")]
+    Root(#[from] rootfs::Error),
+    #[error("failed to install the system call filter")]
+    Filter(#[from] seccomp::Error),
+    #[error("failed to enter the working directory {}", path.display())]
+    WorkingDir { path: PathBuf, source: io::Error },
+    #[error("an argument or variable contains a zero byte")]
+    Zero,
+    #[error("exec: \"{name}\": executable file not found in $PATH")]
+    NoProgram { name: String },
+    #[error("exec: \"{name}\" cannot be executed")]
+    Execute { name: String, source: io::Error },
+    /// What another process on the way said.
+    #[error("{message}")]
+    Reported { message: String, missing: bool },
+}
+
+impl Error {
+    /// The program is not there, which is the user's mistake.
+    pub(crate) fn is_missing_program(&self) -> bool {
+        matches!(
+            self,
+            Self::Reported { missing: true, .. } | Self::NoProgram { .. }
+        )
+    }
+
+    fn system(action: &'static str) -> impl Fn(io::Error) -> Self {
+        move |source| Self::System { action, source }
+    }
+
+    fn kernel(action: &'static str) -> impl Fn(nix::errno::Errno) -> Self {
+        move |errno| Self::System {
+            action,
+            source: errno.into(),
+        }
+    }
+
+    fn errno(action: &'static str) -> impl Fn(rustix::io::Errno) -> Self {
+        move |errno| Self::System {
+            action,
+            source: errno.into(),
+        }
+    }
+}
+
+type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,409 @@
+//! Furnishing a container's root folder.
+//!
+//! Runs in a mount namespace of its own in the setup user namespace, right before the container is
+//! cloned from it: whatever is mounted here goes away with the container.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+use nix::mount::MsFlags;
+
+use super::identity::Identity;
+use super::mounts::{self, Tree};
+use crate::spec::{ContainerSpec, Mount, Root};
+use crate::sys::{NO_DEVICES, NO_EXECUTE, NO_SETUID, READ_ONLY};
+
+/// The host's folders that make up the host image. Links among them are copied as links.
+const SYSTEM: &[&str] = &[
+    "bin", "etc", "lib", "lib32", "lib64", "libx32", "nix", "opt", "sbin", "usr",
+];
+
+/// Size of `/dev/shm` where the pod says nothing.
+const SHARED_MEMORY: u64 = 64 << 20;
+
+/// Makes the root folder of a container below `directory` and returns where it is.
+pub(crate) fn build(
+    container: &ContainerSpec,
+    pod: &crate::layout::PodDir,
+    identity: Identity,
+) -> Result<PathBuf> {
+    let directory = pod.container(&container.name);
+    let owner = (identity.outside(0), identity.outside(0));
+    let root = directory.join("root");
+    own_directory(&root, owner).map_err(|source| Error::Prepare {
+        path: root.clone(),
+        source,
+    })?;
+    let builder = Builder {
+        container,
+        directory: &directory,
+        owner,
+        identity,
+    };
+    match &container.root {
+        Root::Layers { lower } => {
+            let overlay = builder.overlay(lower, "root", &[])?;
+            Tree::open(&root, owner)
+                .and_then(|tree| tree.attach(&overlay, Path::new("/")))
+                .map_err(|source| Error::Overlay {
+                    lower: lower.clone(),
+                    source,
+                })?;
+        }
+        Root::Host { .. } => {}
+    }
+    // Opened after the overlay is there, which it must see.
+    let tree = Tree::open(&root, owner).map_err(|source| Error::Prepare {
+        path: root.clone(),
+        source,
+    })?;
+    if let Root::Host { read_only } = &container.root {
+        builder.host(&tree, read_only)?;
+    }
+    builder.folders(&tree)?;
+    builder.devices(&tree)?;
+    builder.system_information(&tree)?;
+    for mount in &container.mounts {
+        builder.volume(&tree, pod, mount)?;
+    }
+    Ok(root)
+}
+
+struct Builder<'a> {
+    container: &'a ContainerSpec,
+    directory: &'a Path,
+    owner: (u32, u32),
+    identity: Identity,
+}
+
+impl Builder<'_> {
+    /// The system folders of the host, each under a private layer, and the folders of Python.
+    fn host(&self, tree: &Tree, read_only: &[PathBuf]) -> Result<()> {
+        for name in SYSTEM {
+            let lower = Path::new("/").join(name);
+            let target = Path::new("/").join(name);
+            let Ok(metadata) = fs::symlink_metadata(&lower) else {
+                continue;
+            };
+            if metadata.is_symlink() {
+                let to = fs::read_link(&lower).map_err(|source| Error::Target {
+                    target: target.clone(),
+                    source,
+                })?;
+                tree.link(&target, &to)
+                    .map_err(|source| Error::Target { target, source })?;
+            } else if metadata.is_dir() {
+                let overlay =
+                    self.overlay(std::slice::from_ref(&lower), name, &writable(&lower))?;
+                tree.attach(&overlay, &target)
+                    .map_err(|source| Error::Overlay {
+                        lower: vec![lower],
+                        source,
+                    })?;
+            }
+        }
+        for path in read_only {
+            let covered = SYSTEM
+                .iter()
+                .any(|name| path.starts_with(Path::new("/").join(name)));
+            if !covered {
+                let source = mounts::source(path).map_err(|source| Error::Source {
+                    path: path.clone(),
+                    source,
+                })?;
+                tree.bind(&source, path, READ_ONLY | NO_SETUID | NO_DEVICES)
+                    .map_err(|source| Error::Target {
+                        target: path.clone(),
+                        source,
+                    })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A private writable layer over `lower`. Host folders belong to nobody in a container; those
+    /// named in `owned` are made its root's, so that it can put files of its own there.
+    fn overlay(&self, lower: &[PathBuf], name: &str, owned: &[PathBuf]) -> Result<OwnedFd> {
+        let layers = self.directory.join("layers").join(name);
+        let (upper, work) = (layers.join("upper"), layers.join("work"));
+        let prepare = || -> io::Result<()> {
+            own_directory(&upper, self.owner)?;
+            own_directory(&work, self.owner)?;
+            owned
+                .iter()
+                .try_for_each(|relative| own_directory(&upper.join(relative), self.owner))
+        };
+        prepare().map_err(|source| Error::Prepare {
+            path: upper.clone(),
+            source,
+        })?;
+        mounts::overlay(lower, &upper, &work).map_err(|source| Error::Overlay {
+            lower: lower.to_vec(),
+            source,
+        })
+    }
+
+    /// Folders that programs expect, and the one that the container starts in.
+    fn folders(&self, tree: &Tree) -> Result<()> {
+        let make = |target: &str, mode| {
+            tree.directory_with_mode(Path::new(target), mode)
+                .map_err(|source| Error::Target {
+                    target: target.into(),
+                    source,
+                })
+        };
+        make("/tmp", 0o1777)?;
+        make("/var/tmp", 0o1777)?;
+        for target in [
+            "/proc",
+            "/sys",
+            "/dev",
+            "/run",
+            "/home",
+            "/var/log",
+            "/var/cache",
+            "/var/lib",
+        ] {
+            make(target, 0o755)?;
+        }
+        make("/root", 0o700)?;
+        let target = &self.container.working_dir;
+        let missing = tree
+            .resolve(
+                Path::new(".")
+                    .join(target.strip_prefix("/").unwrap_or(target))
+                    .as_path(),
+                rustix::fs::OFlags::PATH,
+            )
+            .is_err();
+        let made = tree.directory(target).map_err(|source| Error::Target {
+            target: target.clone(),
+            source,
+        })?;
+        if missing {
+            let user = rustix::fs::Uid::from_raw(self.identity.outside(self.container.user));
+            let group = rustix::fs::Gid::from_raw(self.identity.outside(self.container.group));
+            rustix::fs::fchown(made, Some(user), Some(group)).map_err(|error| Error::Target {
+                target: target.clone(),
+                source: error.into(),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn devices(&self, tree: &Tree) -> Result<()> {
+        let (user, group) = self.owner;
+        let failed = |source| Error::Target {
+            target: "/dev".into(),
+            source,
+        };
+        let tmpfs = |target: &str, mode: u32, size: u64, flags| {
+            let data = format!("mode={mode:o},size={size},uid={user},gid={group}");
+            tree.file_system("tmpfs", Path::new(target), flags, &data)
+                .map_err(failed)
+        };
+        let quiet = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
+        tmpfs("/dev", 0o755, 1 << 20, quiet)?;
+        let nodes = ["null", "zero", "full", "random", "urandom", "tty"]
+            .map(|name| Path::new("/dev").join(name));
+        for path in nodes.iter().chain(&self.container.devices) {
+            let source = mounts::source(path).map_err(|source| Error::Source {
+                path: path.clone(),
+                source,
+            })?;
+            tree.bind(&source, path, NO_SETUID | NO_EXECUTE)
+                .map_err(failed)?;
+        }
+        let terminals = "newinstance,ptmxmode=0666,mode=0620";
+        tree.file_system("devpts", Path::new("/dev/pts"), quiet, terminals)
+            .map_err(failed)?;
+        for (name, to) in [
+            ("ptmx", "pts/ptmx"),
+            ("fd", "/proc/self/fd"),
+            ("stdin", "/proc/self/fd/0"),
+            ("stdout", "/proc/self/fd/1"),
+            ("stderr", "/proc/self/fd/2"),
+        ] {
+            tree.link(&Path::new("/dev").join(name), Path::new(to))
+                .map_err(failed)?;
+        }
+        tmpfs("/dev/shm", 0o1777, SHARED_MEMORY, quiet | MsFlags::MS_NODEV)?;
+        // Few programs use message queues, and some kernels have none.
+        let _ = tree.file_system(
+            "mqueue",
+            Path::new("/dev/mqueue"),
+            quiet | MsFlags::MS_NODEV,
+            "",
+        );
+        Ok(())
+    }
+
+    /// `/sys` of the pod's own network namespace, read-only, without what tells of the machine.
+    fn system_information(&self, tree: &Tree) -> Result<()> {
+        let flags =
+            MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC | MsFlags::MS_RDONLY;
+        let target = Path::new("/sys");
+        if tree.file_system("sysfs", target, flags, "").is_err() {
+            // A machine that is itself a container may forbid it; an empty folder does no harm.
+            return Ok(());
+        }
+        for masked in [
+            "/sys/firmware",
+            "/sys/devices/virtual/powercap",
+            "/sys/kernel",
+        ] {
+            let exists = tree
+                .resolve(&Path::new(".").join(&masked[1..]), rustix::fs::OFlags::PATH)
+                .is_ok();
+            if exists {
+                tree.file_system("tmpfs", Path::new(masked), flags, "size=0")
+                    .map_err(|source| Error::Target {
+                        target: masked.into(),
+                        source,
+                    })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn volume(&self, tree: &Tree, pod: &crate::layout::PodDir, mount: &Mount) -> Result<()> {
+        let usual = NO_SETUID | NO_DEVICES;
+        let (source, target, read_only) = match mount {
+            Mount::Bind {
+                source,
+                sub_path,
+                target,
+                read_only,
+                same_owners,
+            } => {
+                let failed = |error| Error::Source {
+                    path: source.clone(),
+                    source: error,
+                };
+                let opened = match sub_path {
+                    None => mounts::source(source).map_err(failed)?,
+                    Some(relative) => self.sub_path(source, relative)?,
+                };
+                if *same_owners
+                    && self
+                        .with_same_owners(tree, &opened, target, *read_only)
+                        .is_ok()
+                {
+                    return Ok(());
+                }
+                (opened, target, *read_only)
+            }
+            Mount::Memory {
+                key,
+                target,
+                read_only,
+                ..
+            } => {
+                let path = pod.volume(key);
+                (
+                    mounts::source(&path).map_err(|source| Error::Source { path, source })?,
+                    target,
+                    *read_only,
+                )
+            }
+        };
+        let attributes = if read_only { usual | READ_ONLY } else { usual };
+        tree.bind(&source, target, attributes)
+            .map_err(|source| Error::Target {
+                target: target.clone(),
+                source,
+            })
+    }
+
+    /// Part of a volume. What the pod itself put there, links above all, leads nowhere outside.
+    fn sub_path(&self, volume: &Path, relative: &Path) -> Result<OwnedFd> {
+        let failed = |source| Error::Source {
+            path: volume.join(relative),
+            source,
+        };
+        let tree = Tree::open(volume, self.owner).map_err(failed)?;
+        let inside = Path::new(".").join(relative.strip_prefix("/").unwrap_or(relative));
+        match tree.resolve(&inside, rustix::fs::OFlags::PATH) {
+            Ok(found) => Ok(found),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                tree.directory(relative).map_err(failed)
+            }
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// A host folder in which the container's ids are the host's own.
+    fn with_same_owners(
+        &self,
+        tree: &Tree,
+        source: &OwnedFd,
+        target: &Path,
+        read_only: bool,
+    ) -> io::Result<()> {
+        use rustix::mount::OpenTreeFlags;
+        let Identity::Range = self.identity else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_EMPTY_PATH;
+        let detached = rustix::mount::open_tree(source, "", flags)?;
+        let namespace = super::process::user_namespace(self.identity)?;
+        crate::sys::map_owners(&detached, &namespace)?;
+        let attributes = NO_SETUID | NO_DEVICES | if read_only { READ_ONLY } else { 0 };
+        crate::sys::mount_attributes(&mounts::descriptor(&detached), attributes, false)?;
+        tree.attach(&detached, target)
+    }
+}
+
+/// Folders below a system folder in which containers may make files: itself and, in `/usr`, the next
+/// two levels, as far as everybody may list them.
+fn writable(lower: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    if lower != Path::new("/usr") {
+        return found;
+    }
+    for below in ["", "local"] {
+        let Ok(entries) = fs::read_dir(lower.join(below)) else {
+            continue;
+        };
+        for entry in entries.flatten() {
+            let Ok(metadata) = entry.metadata() else {
+                continue;
+            };
+            if metadata.is_dir() && metadata.mode() & 0o5 == 0o5 {
+                found.push(Path::new(below).join(entry.file_name()));
+            }
+        }
+    }
+    found
+}
+
+/// Makes a folder that belongs to the container's root.
+fn own_directory(path: &Path, owner: (u32, u32)) -> io::Result<()> {
+    fs::create_dir_all(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
+    chown(path, Some(owner.0), Some(owner.1))
+}
+
+/// What goes wrong with root folders.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum Error {
+    #[error("failed to prepare {}", path.display())]
+    Prepare { path: PathBuf, source: io::Error },
+    #[error("failed to lay a private layer over {}", lower.first().map(|p| p.display().to_string()).unwrap_or_default())]
+    Overlay {
+        lower: Vec<PathBuf>,
+        source: io::Error,
+    },
+    #[error("failed to open {} to mount it", path.display())]
+    Source { path: PathBuf, source: io::Error },
+    #[error("failed to mount at {} in the container", target.display())]
+    Target { target: PathBuf, source: io::Error },
+}
+
+type Result<T, E = Error> = std::result::Result<T, E>;

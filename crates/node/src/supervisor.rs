@@ -1,0 +1,310 @@
+//! The supervisor of one pod: a small process that owns the pod's sandbox and outlives the agent.
+//!
+//! ```text
+//! agent ── spawn `astrago supervise <pod dir>` ──> launcher ── fork ──> supervisor, PID 1 of the pod
+//!                                                    └ exits when the supervisor serves
+//! ```
+//! The launcher takes the pod's lock, leaves the agent's session and cgroup and makes the pod's
+//! namespaces. It hands the lock to the supervisor, which keeps it as long as it lives: a second
+//! launcher for the same pod finds it taken and goes. The supervisor being PID 1 of the pod's PID
+//! namespace, the kernel kills all containers when it dies, however it dies.
+//!
+//! Standard input is the network namespace that holds the node's bridges; the user namespace that owns
+//! it is the one to work in. So neither needs a name in the file system.
+
+mod lifecycle;
+mod live;
+mod probe;
+mod requests;
+mod run;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::process::ExitCode;
+
+use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, setns, unshare};
+use nix::unistd::{dup2_stdin, dup2_stdout, pipe2, sethostname, setsid};
+
+use crate::layout::PodDir;
+use crate::sandbox::cgroup::PodGroup;
+use crate::sandbox::process::chain;
+use crate::sandbox::{network, seccomp};
+use crate::spec::{Mount, Network, PodSpec};
+use crate::sys;
+
+/// Another supervisor has the pod.
+pub const ALREADY_RUNNING: u8 = 3;
+
+/// What `astrago supervise …` does, before any runtime exists. The first argument is the pod's
+/// folder, or `--bridges` to make the namespaces of the node's networks and hold them until standard
+/// input ends.
+pub fn supervise(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let first = arguments.into_iter().next();
+    let result = match first {
+        Some(word) if word == "--bridges" => hold_bridges(),
+        Some(directory) => launch(&PodDir::at(directory)),
+        None => Err(Error::Usage),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Error::AlreadyRunning) => ExitCode::from(ALREADY_RUNNING),
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "error: {}", chain(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn launch(pod: &PodDir) -> Result<()> {
+    let failed = Error::kernel("detach from the agent");
+    let lock = File::create(pod.lock()).map_err(Error::system("open the lock file"))?;
+    let lock = match Flock::lock(lock, FlockArg::LockExclusiveNonblock) {
+        Ok(lock) => lock,
+        Err((_, nix::errno::Errno::EWOULDBLOCK)) => return Err(Error::AlreadyRunning),
+        Err((_, errno)) => return Err(Error::kernel("lock the pod")(errno)),
+    };
+    let text = std::fs::read(pod.spec()).map_err(Error::system("read pod.json"))?;
+    let spec: PodSpec = serde_json::from_slice(&text).map_err(Error::Spec)?;
+    let bridges = take_input()?;
+    // A process group leader cannot begin a session; the agent's child is none.
+    let _ = setsid();
+    std::env::set_current_dir("/").map_err(Error::system("leave the working directory"))?;
+
+    let (group, mut warnings) = PodGroup::create(&spec.uid);
+    if let Some(group) = &group
+        && let Err(error) = group.adopt_supervisor()
+    {
+        warnings.push(format!(
+            "the supervisor stays in the agent's cgroup: {error}"
+        ));
+    }
+    enter_user_namespace(&bridges)?;
+    let spaces = CloneFlags::CLONE_NEWNS
+        | CloneFlags::CLONE_NEWPID
+        | CloneFlags::CLONE_NEWIPC
+        | CloneFlags::CLONE_NEWUTS;
+    unshare(spaces).map_err(Error::kernel("create the pod's namespaces"))?;
+
+    let (ready, say) = pipe2(OFlag::O_CLOEXEC).map_err(&failed)?;
+    if sys::fork_into(CloneFlags::empty())
+        .map_err(Error::system("create the supervisor"))?
+        .is_none()
+    {
+        drop(ready);
+        let code = match supervisor(pod, spec, &bridges, group, warnings, say) {
+            Ok(()) => 0,
+            Err(error) => {
+                let _ = writeln!(io::stderr(), "error: {}", chain(&error));
+                1
+            }
+        };
+        drop(lock);
+        sys::end(code);
+    }
+    drop(say);
+    let mut word = String::new();
+    File::from(ready)
+        .read_to_string(&mut word)
+        .map_err(Error::system("hear from the supervisor"))?;
+    match word.strip_prefix("error: ") {
+        None if word == "ready" => {
+            // The lock now belongs to the supervisor alone: unlocking here would take it away.
+            std::mem::forget(lock);
+            Ok(())
+        }
+        Some(message) => Err(Error::Supervisor(message.to_owned())),
+        None => Err(Error::Supervisor("it ended without a word".to_owned())),
+    }
+}
+
+/// The supervisor's life, from PID 1 to the end of the pod.
+fn supervisor(
+    pod: &PodDir,
+    spec: PodSpec,
+    bridges: &OwnedFd,
+    group: Option<PodGroup>,
+    warnings: Vec<String>,
+    say: OwnedFd,
+) -> Result<()> {
+    let mut say = File::from(say);
+    let prepared = prepare(pod, &spec, bridges).and_then(|()| {
+        run::Supervisor::new(
+            pod.clone(),
+            spec,
+            bridges
+                .try_clone()
+                .map_err(Error::system("keep the bridges"))?,
+            group,
+            warnings,
+        )
+    });
+    match prepared {
+        Ok(supervisor) => {
+            say.write_all(b"ready")
+                .map_err(Error::system("answer the launcher"))?;
+            drop(say);
+            supervisor.run()
+        }
+        Err(error) => {
+            let _ = write!(say, "error: {}", chain(&error));
+            Err(error)
+        }
+    }
+}
+
+/// Makes the namespaces into those of the pod.
+fn prepare(pod: &PodDir, spec: &PodSpec, bridges: &OwnedFd) -> Result<()> {
+    let failed = Error::kernel("prepare the pod's mounts");
+    mount(
+        None::<&str>,
+        "/",
+        None::<&str>,
+        MsFlags::MS_REC | MsFlags::MS_PRIVATE,
+        None::<&str>,
+    )
+    .map_err(&failed)?;
+    let quiet = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    mount(Some("proc"), "/proc", Some("proc"), quiet, None::<&str>)
+        .map_err(Error::kernel("mount /proc of the pod"))?;
+    let mut made: Vec<&str> = Vec::new();
+    for mounted in spec
+        .init_containers
+        .iter()
+        .chain(&spec.containers)
+        .flat_map(|container| &container.mounts)
+    {
+        if let Mount::Memory { key, size, .. } = mounted
+            && !made.contains(&key.as_str())
+        {
+            made.push(key);
+            memory(pod, key, *size)?;
+        }
+    }
+    if spec.network != Network::Host {
+        sethostname(&spec.hostname).map_err(Error::kernel("set the host name"))?;
+    }
+    network::enter(bridges.as_fd(), &spec.network, &spec.uid)?;
+    seccomp::programs()?;
+    Ok(())
+}
+
+/// A volume in memory, which all containers of the pod share.
+fn memory(pod: &PodDir, key: &str, size: Option<u64>) -> Result<()> {
+    let path = pod.volume(key);
+    std::fs::create_dir_all(&path).map_err(Error::system("prepare a volume in memory"))?;
+    let owner = crate::sandbox::identity::Identity::has_range()
+        .then(|| crate::sandbox::identity::Identity::Range.outside(0))
+        .unwrap_or(0);
+    let size = size.map(|size| format!(",size={size}")).unwrap_or_default();
+    let data = format!("mode=1777,uid={owner},gid={owner}{size}");
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    mount(
+        Some("tmpfs"),
+        &path,
+        Some("tmpfs"),
+        flags,
+        Some(data.as_str()),
+    )
+    .map_err(Error::kernel("mount a volume in memory"))
+}
+
+/// The namespace on standard input, which is then empty.
+fn take_input() -> Result<OwnedFd> {
+    let failed = Error::system("take the bridges from standard input");
+    let input = io::stdin().as_fd().try_clone_to_owned().map_err(&failed)?;
+    let null = File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+        .map_err(&failed)?;
+    dup2_stdin(&null).map_err(Error::kernel("leave standard input"))?;
+    dup2_stdout(&null).map_err(Error::kernel("leave standard output"))?;
+    Ok(input)
+}
+
+/// Enters the user namespace that owns the bridges, if it is not this one.
+fn enter_user_namespace(bridges: &OwnedFd) -> Result<()> {
+    let failed = Error::system("find the user namespace of the bridges");
+    let owner = File::from(sys::owning_user_namespace(bridges).map_err(&failed)?);
+    let here = std::fs::metadata("/proc/self/ns/user").map_err(&failed)?;
+    if owner.metadata().map_err(&failed)?.ino() != here.ino() {
+        setns(&owner, CloneFlags::CLONE_NEWUSER)
+            .map_err(Error::kernel("enter the user namespace of the bridges"))?;
+    }
+    Ok(())
+}
+
+/// Makes the namespace for the node's bridges, in a user namespace of its own where this is not root,
+/// says so and holds it until the agent has opened it.
+fn hold_bridges() -> Result<()> {
+    let user = nix::unistd::geteuid();
+    let group = nix::unistd::getegid();
+    if user.is_root() {
+        unshare(CloneFlags::CLONE_NEWNET).map_err(Error::kernel("create a network namespace"))?;
+    } else {
+        unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET).map_err(Error::kernel(
+            "create a user namespace (does this machine allow unprivileged ones?)",
+        ))?;
+        let write = |file: &str, text: String| {
+            std::fs::write(file, text).map_err(Error::system("map user ids"))
+        };
+        write("/proc/self/uid_map", format!("0 {user} 1\n"))?;
+        write("/proc/self/setgroups", "deny".to_owned())?;
+        write("/proc/self/gid_map", format!("0 {group} 1\n"))?;
+    }
+    let mut output = io::stdout();
+    output
+        .write_all(b"ready\n")
+        .and_then(|()| output.flush())
+        .map_err(Error::system("answer the agent"))?;
+    let _ = io::stdin().read(&mut [0]);
+    Ok(())
+}
+
+/// What goes wrong with supervisors.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum Error {
+    #[error("usage: supervise <pod folder>")]
+    Usage,
+    #[error("another supervisor has this pod")]
+    AlreadyRunning,
+    #[error("failed to {action}")]
+    System {
+        action: &'static str,
+        source: io::Error,
+    },
+    #[error("pod.json is not understood")]
+    Spec(#[source] serde_json::Error),
+    #[error("failed to connect the pod")]
+    Network(#[from] network::Error),
+    #[error("failed to prepare the system call filter")]
+    Filter(#[from] seccomp::Error),
+    #[error("failed to keep the pod's state")]
+    State(#[from] crate::state::Error),
+    #[error("failed to serve the pod's control socket")]
+    Control(#[from] crate::control::Error),
+    /// The words of the process that failed.
+    #[error("{0}")]
+    Supervisor(String),
+}
+
+impl Error {
+    fn system(action: &'static str) -> impl Fn(io::Error) -> Self {
+        move |source| Self::System { action, source }
+    }
+
+    fn kernel(action: &'static str) -> impl Fn(nix::errno::Errno) -> Self {
+        move |errno| Self::System {
+            action,
+            source: errno.into(),
+        }
+    }
+}
+
+type Result<T, E = Error> = std::result::Result<T, E>;

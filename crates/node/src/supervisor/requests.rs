@@ -1,0 +1,204 @@
+//! Answering those who come to the control socket.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+use super::lifecycle::Which;
+use super::run::Supervisor;
+use crate::control::{Channel, ContainerStats, Exec, Failure, Request, Response, Stats, Usage};
+use crate::sandbox::process::{self, Streams};
+use crate::state::State;
+
+/// How long a caller may take to say what it wants; it is a program on this machine.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Those who stay connected.
+#[derive(Default)]
+pub(super) struct Callers {
+    watchers: Vec<Channel>,
+    commands: BTreeMap<Pid, Channel>,
+}
+
+impl Callers {
+    /// What to watch for a caller that leaves while its command runs.
+    pub(super) fn sources(&self) -> Vec<(Pid, BorrowedFd<'_>)> {
+        self.commands
+            .iter()
+            .map(|(pid, channel)| (*pid, channel.as_fd()))
+            .collect()
+    }
+
+    /// Kills the commands of callers that left: nobody reads what they write.
+    pub(super) fn hang_up(&mut self, gone: &[Pid]) {
+        for pid in gone {
+            self.commands.remove(pid);
+            let _ = killpg(*pid, Signal::SIGKILL);
+        }
+    }
+
+    /// Tells a caller that its command ended; whether the process was such a command.
+    pub(super) fn exited(&mut self, pid: Pid, code: i32) -> bool {
+        let Some(channel) = self.commands.remove(&pid) else {
+            return false;
+        };
+        let _ = channel.send(&Response::Exited { code }, &[]);
+        true
+    }
+
+    /// Tells the state to those who watch it.
+    pub(super) fn tell(&mut self, state: &State) {
+        if !self.watchers.is_empty() {
+            let news = Response::State(Box::new(state.clone()));
+            self.watchers
+                .retain(|watcher| watcher.send(&news, &[]).is_ok());
+        }
+    }
+}
+
+impl Supervisor {
+    /// Answers one caller.
+    pub(super) fn answer(&mut self, stream: UnixStream) {
+        let prepared = stream
+            .set_nonblocking(false)
+            .and_then(|()| stream.set_read_timeout(Some(PATIENCE)))
+            .and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
+        let mut channel = Channel::new(stream);
+        let (Ok(()), Ok(Some((request, descriptors)))) = (prepared, channel.receive::<Request>())
+        else {
+            return;
+        };
+        let response = match request {
+            Request::Stop { grace_seconds } => {
+                self.stop(grace_seconds.unwrap_or(self.spec.grace_seconds));
+                Response::Done
+            }
+            Request::Stats => Response::Stats(self.stats()),
+            Request::Watch => {
+                if channel
+                    .send(&Response::State(Box::new(self.state.clone())), &[])
+                    .is_ok()
+                {
+                    self.callers.watchers.push(channel);
+                }
+                return;
+            }
+            Request::Bridges => {
+                let _ = channel.send(&Response::Done, &[self.bridges.as_fd()]);
+                return;
+            }
+            Request::Exec(exec) => match self.exec(&exec, descriptors) {
+                Ok(pid) => {
+                    if channel.send(&Response::Started, &[]).is_ok() {
+                        self.callers.commands.insert(pid, channel);
+                    } else {
+                        let _ = killpg(pid, Signal::SIGKILL);
+                    }
+                    return;
+                }
+                Err((reason, message)) => Response::Failed { reason, message },
+            },
+        };
+        let _ = channel.send(&response, &[]);
+    }
+
+    fn exec(&self, exec: &Exec, descriptors: Vec<OwnedFd>) -> Result<Pid, (Failure, String)> {
+        if exec.argv.is_empty() || descriptors.len() != exec.descriptors() {
+            return Err((
+                Failure::Invalid,
+                "a command and its descriptors are needed".to_owned(),
+            ));
+        }
+        let which = self.find(&exec.container).ok_or_else(|| {
+            (
+                Failure::NoSuchContainer,
+                format!(
+                    "container {} is not found in pod {}",
+                    exec.container, self.spec.name
+                ),
+            )
+        })?;
+        let live = self.live.get(&which).ok_or_else(|| {
+            (
+                Failure::NotRunning,
+                format!("container {} is not running", exec.container),
+            )
+        })?;
+        let internal = |error: std::io::Error| (Failure::Internal, error.to_string());
+        let mut descriptors = descriptors.into_iter();
+        let mut stream = |sent: bool| match sent.then(|| descriptors.next()).flatten() {
+            Some(descriptor) => Ok(descriptor),
+            None => std::fs::File::options()
+                .read(true)
+                .write(true)
+                .open("/dev/null")
+                .map(OwnedFd::from),
+        };
+        let streams = if exec.tty {
+            Streams::Terminal(stream(true).map_err(internal)?)
+        } else {
+            Streams::Separate {
+                input: stream(exec.stdin).map_err(internal)?,
+                output: stream(exec.stdout).map_err(internal)?,
+                error: stream(exec.stderr).map_err(internal)?,
+            }
+        };
+        let container = self.spec_of(which);
+        let mut env = container.env.clone();
+        for (name, value) in &exec.env {
+            env.retain(|(known, _)| known != name);
+            env.push((name.clone(), value.clone()));
+        }
+        process::join(
+            container,
+            live.pid,
+            live.group.as_ref(),
+            &exec.argv,
+            &env,
+            streams,
+        )
+        .map_err(|error| {
+            let reason = if error.is_missing_program() {
+                Failure::NotExecutable
+            } else {
+                Failure::Internal
+            };
+            (reason, process::chain(&error))
+        })
+    }
+
+    fn stats(&self) -> Stats {
+        let containers = self.live.iter().map(|(which, live)| ContainerStats {
+            name: self.spec_of(*which).name.clone(),
+            pid: None,
+            usage: live
+                .group
+                .as_ref()
+                .map(|group| group.usage())
+                .unwrap_or_default(),
+        });
+        let pod = self
+            .group
+            .as_ref()
+            .map_or_else(Usage::default, |group| group.usage());
+        Stats {
+            pod,
+            containers: containers.collect(),
+        }
+    }
+
+    fn find(&self, name: &str) -> Option<Which> {
+        let at = |containers: &[crate::spec::ContainerSpec]| {
+            containers
+                .iter()
+                .position(|container| container.name == name)
+        };
+        at(&self.spec.containers)
+            .map(Which::Main)
+            .or_else(|| at(&self.spec.init_containers).map(Which::Init))
+    }
+}

@@ -1,0 +1,577 @@
+//! The supervisor's loop: one `poll` over signals, output, callers and clocks.
+//!
+//! | source | what it changes |
+//! |---|---|
+//! | signals | children that ended; SIGTERM, which stops the pod |
+//! | containers' pipes | logs |
+//! | the control socket | stop, exec, stats, watch |
+//! | clocks | back-off, kill after grace, probes, the pod's deadline |
+//!
+//! After each turn [`lifecycle::next`] says what to do, and a changed state is written before anything
+//! else happens. A container is started only after the state file says that it runs.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::Pid;
+
+use super::lifecycle::{self, Step, Which};
+use super::live::{self, Live};
+use super::probe::{self, Purpose, Verdict};
+use super::requests::Callers;
+use super::{Error, Result};
+use crate::control;
+use crate::layout::PodDir;
+use crate::phase::Phase;
+use crate::sandbox::cgroup::{Group, PodGroup};
+use crate::sandbox::process::{self, Streams, chain};
+use crate::spec::{ContainerSpec, Handler, PodSpec};
+use crate::state::{ContainerState, State, Status, Terminated};
+
+/// A supervised pod.
+pub(super) struct Supervisor {
+    pub(super) pod: PodDir,
+    pub(super) spec: PodSpec,
+    pub(super) state: State,
+    pub(super) live: BTreeMap<Which, Live>,
+    pub(super) group: Option<PodGroup>,
+    /// Keeps the namespace of the bridges alive.
+    pub(super) bridges: OwnedFd,
+    pub(super) callers: Callers,
+    groups: BTreeMap<Which, Group>,
+    /// Hooks that run: what to do with the container when they end.
+    hooks: BTreeMap<Pid, (Which, Hook)>,
+    written: Option<State>,
+    signals: SignalFd,
+    listener: UnixListener,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hook {
+    PostStart,
+    PreStop,
+}
+
+impl Supervisor {
+    /// Takes up the pod where the last supervisor left it.
+    pub(super) fn new(
+        pod: PodDir,
+        spec: PodSpec,
+        bridges: OwnedFd,
+        group: Option<PodGroup>,
+        warnings: Vec<String>,
+    ) -> Result<Self> {
+        let now = Timestamp::now();
+        let mut state = match State::read(&pod.state())? {
+            Some(mut state) => {
+                lifecycle::recover(&mut state, now);
+                state
+            }
+            None => lifecycle::initial(&spec),
+        };
+        state.started_at.get_or_insert(now);
+        state.warnings = warnings;
+        let mut mask = SigSet::empty();
+        mask.add(Signal::SIGCHLD);
+        mask.add(Signal::SIGTERM);
+        mask.thread_block()
+            .map_err(Error::kernel("block signals"))?;
+        let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+            .map_err(Error::kernel("listen for signals"))?;
+        let listener = control::listen(pod.path())?;
+        listener
+            .set_nonblocking(true)
+            .map_err(Error::system("listen for callers"))?;
+        let mut supervisor = Self {
+            pod,
+            spec,
+            state,
+            live: BTreeMap::new(),
+            group,
+            bridges,
+            callers: Callers::default(),
+            groups: BTreeMap::new(),
+            hooks: BTreeMap::new(),
+            written: None,
+            signals,
+            listener,
+        };
+        supervisor.save()?;
+        Ok(supervisor)
+    }
+
+    /// Runs the pod to its end.
+    pub(super) fn run(mut self) -> Result<()> {
+        while !self.state.phase.is_finished() {
+            self.advance()?;
+            self.save()?;
+            if !self.state.phase.is_finished() {
+                self.wait()?;
+            }
+        }
+        for container in self
+            .spec
+            .init_containers
+            .iter()
+            .chain(&self.spec.containers)
+        {
+            let _ = live::clean(&self.pod, &container.name);
+        }
+        let _ = std::fs::remove_file(self.pod.control());
+        Ok(())
+    }
+
+    /// Does all that can be done without waiting.
+    fn advance(&mut self) -> Result<()> {
+        loop {
+            let now = Timestamp::now();
+            if !self.state.stopping
+                && lifecycle::deadline(&self.spec, &self.state).is_some_and(|due| due <= now)
+            {
+                self.state.reason = Some("DeadlineExceeded".to_owned());
+                self.state.message = Some(
+                    "Pod was active on the node longer than the specified deadline".to_owned(),
+                );
+                self.stop(self.spec.grace_seconds);
+            }
+            let steps = lifecycle::next(&self.spec, &self.state, now);
+            if steps.is_empty() {
+                return Ok(());
+            }
+            let mut moved = false;
+            for step in steps {
+                match step {
+                    Step::Start(which) => {
+                        self.start(which)?;
+                        moved = true;
+                    }
+                    Step::BackOff(which, until) => {
+                        lifecycle::back_off(self.container_mut(which), until)
+                    }
+                    Step::StopSidecars => self.stop_containers(self.spec.grace_seconds),
+                    Step::Finish(phase) => {
+                        self.state.phase = phase;
+                        self.state.finished_at = Some(now);
+                        return Ok(());
+                    }
+                }
+            }
+            self.update_phase();
+            if !moved {
+                return Ok(());
+            }
+        }
+    }
+
+    fn start(&mut self, which: Which) -> Result<()> {
+        let container = self.spec_of(which).clone();
+        let group = self.group_of(which, &container);
+        let now = Timestamp::now();
+        let (probed, gated) = (
+            container.readiness_probe.is_some(),
+            container.startup_probe.is_some(),
+        );
+        lifecycle::begin(self.container_mut(which), now, probed, gated);
+        self.update_phase();
+        self.save()?;
+        let attempt = self.container_mut(which).attempt;
+        match Live::start(&container, &self.pod, &self.spec.log_dir, attempt, group) {
+            Ok(live) => {
+                self.live.insert(which, live);
+                if let Some(handler) = &container.post_start {
+                    self.hook(which, Hook::PostStart, handler);
+                }
+            }
+            Err(error) => {
+                let reason = match &error {
+                    live::Error::Process(error) if error.is_missing_program() => "StartError",
+                    _ => "ContainerCannotRun",
+                };
+                let end = Terminated {
+                    exit_code: 128,
+                    signal: None,
+                    reason: reason.to_owned(),
+                    message: Some(chain(&error)),
+                    started_at: Some(now),
+                    finished_at: Timestamp::now(),
+                };
+                lifecycle::terminate(self.container_mut(which), end);
+            }
+        }
+        Ok(())
+    }
+
+    /// The cgroups of a container, made when it is first needed.
+    fn group_of(&mut self, which: Which, container: &ContainerSpec) -> Option<Group> {
+        if let Some(group) = self.groups.get(&which) {
+            return Some(group.clone());
+        }
+        let (group, warnings) = self
+            .group
+            .as_ref()?
+            .container(&container.name, &container.limits);
+        self.state.warnings.extend(warnings);
+        self.groups.insert(which, group.clone());
+        Some(group)
+    }
+
+    /// Asks the pod to end. A second call may only shorten the time that is left.
+    pub(super) fn stop(&mut self, grace_seconds: u64) {
+        self.state.stopping = true;
+        self.stop_containers(grace_seconds);
+    }
+
+    fn stop_containers(&mut self, grace_seconds: u64) {
+        let kill_at = Instant::now() + Duration::from_secs(grace_seconds);
+        let mains = self
+            .live
+            .keys()
+            .any(|which| matches!(which, Which::Main(_)));
+        let chosen: Vec<_> = self.live.keys().copied().collect();
+        for which in chosen {
+            let Some(live) = self.live.get_mut(&which) else {
+                continue;
+            };
+            live.kill_at = Some(live.kill_at.map_or(kill_at, |earlier| earlier.min(kill_at)));
+            // Sidecars serve until the containers are done; the end of the last of them comes here.
+            let later = mains && matches!(which, Which::Init(_));
+            if !live.stopping && !later {
+                self.terminate(which);
+            }
+        }
+    }
+
+    /// SIGTERM, after the hook that wants to run before it.
+    fn terminate(&mut self, which: Which) {
+        if let Some(live) = self.live.get_mut(&which) {
+            live.stopping = true;
+        }
+        let handler = self.spec_of(which).pre_stop.clone();
+        let hooked = handler.is_some_and(|handler| self.hook(which, Hook::PreStop, &handler));
+        if !hooked && let Some(live) = self.live.get(&which) {
+            live.signal(Signal::SIGTERM);
+        }
+    }
+
+    /// Stops one container, which its restart policy may bring back.
+    fn restart(&mut self, which: Which, reason: &str) {
+        let grace = Duration::from_secs(self.spec.grace_seconds);
+        if let Some(live) = self.live.get_mut(&which)
+            && !live.stopping
+        {
+            live.stop_reason = Some(reason.to_owned());
+            live.kill_at = Some(Instant::now() + grace);
+            self.terminate(which);
+        }
+    }
+
+    /// Begins a hook; whether it runs.
+    fn hook(&mut self, which: Which, hook: Hook, handler: &Handler) -> bool {
+        match self.check(
+            which,
+            handler,
+            Duration::from_secs(self.spec.grace_seconds.max(1)),
+        ) {
+            Some(pid) => {
+                self.hooks.insert(pid, (which, hook));
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Begins a check in a container or in its network.
+    fn check(&self, which: Which, handler: &Handler, timeout: Duration) -> Option<Pid> {
+        let live = self.live.get(&which)?;
+        match handler {
+            Handler::Exec { argv } => {
+                let null = || {
+                    std::fs::File::options()
+                        .read(true)
+                        .write(true)
+                        .open("/dev/null")
+                        .map(OwnedFd::from)
+                };
+                let streams = Streams::Separate {
+                    input: null().ok()?,
+                    output: null().ok()?,
+                    error: null().ok()?,
+                };
+                let container = self.spec_of(which);
+                process::join(
+                    container,
+                    live.pid,
+                    live.group.as_ref(),
+                    argv,
+                    &container.env,
+                    streams,
+                )
+                .ok()
+            }
+            Handler::Tcp { .. } | Handler::Http { .. } | Handler::Sleep { .. } => {
+                probe::spawn(handler, timeout).ok()
+            }
+        }
+    }
+
+    /// Begins the probes that are due and ends what has had its time.
+    fn clocks(&mut self) {
+        let now = Instant::now();
+        let all: Vec<_> = self.live.keys().copied().collect();
+        for which in all {
+            let started = self.container_mut(which).started;
+            let Some(live) = self.live.get_mut(&which) else {
+                continue;
+            };
+            if live.kill_at.is_some_and(|at| at <= now) {
+                live.signal(Signal::SIGKILL);
+                // The kernel needs a moment; do not spin meanwhile.
+                live.kill_at = Some(now + Duration::from_millis(100));
+            }
+            live.probes.kill_late(now);
+            if live.stopping {
+                continue;
+            }
+            for (purpose, handler, timeout) in live.probes.due(started, now) {
+                let pid = self.check(which, &handler, Duration::from_secs(timeout.max(1)));
+                let Some(live) = self.live.get_mut(&which) else {
+                    break;
+                };
+                let verdict = live.probes.begun(purpose, pid, now);
+                self.judge(which, verdict);
+            }
+        }
+    }
+
+    fn judge(&mut self, which: Which, verdict: Verdict) {
+        match verdict {
+            Verdict::Undecided => {}
+            Verdict::Good(Purpose::Startup) => {
+                let probed = self.spec_of(which).readiness_probe.is_some();
+                let container = self.container_mut(which);
+                container.started = true;
+                container.ready = !probed;
+            }
+            Verdict::Good(Purpose::Readiness) => self.container_mut(which).ready = true,
+            Verdict::Bad(Purpose::Readiness) => self.container_mut(which).ready = false,
+            Verdict::Good(Purpose::Liveness) => {}
+            Verdict::Bad(Purpose::Startup) => self.restart(which, "failed startup probe"),
+            Verdict::Bad(Purpose::Liveness) => self.restart(which, "failed liveness probe"),
+        }
+    }
+
+    /// Waits for the next thing to happen, and takes it in.
+    fn wait(&mut self) -> Result<()> {
+        let timeout = self.timeout();
+        let mut sources = vec![
+            PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.listener.as_fd(), PollFlags::POLLIN),
+        ];
+        let mut pipes = Vec::new();
+        for (which, live) in &self.live {
+            for (index, stream) in live.output.streams.iter().enumerate() {
+                if let Some(stream) = stream {
+                    pipes.push((*which, index));
+                    sources.push(PollFd::new(stream.as_fd(), PollFlags::POLLIN));
+                }
+            }
+        }
+        let callers = self.callers.sources();
+        sources.extend(
+            callers
+                .iter()
+                .map(|(_, fd)| PollFd::new(*fd, PollFlags::POLLIN)),
+        );
+        match poll(&mut sources, timeout) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(errno) => return Err(Error::kernel("wait")(errno)),
+        }
+        let woken: Vec<bool> = sources
+            .iter()
+            .map(|source| source.any().unwrap_or(false))
+            .collect();
+        let gone: Vec<Pid> = callers
+            .iter()
+            .zip(woken.iter().skip(2 + pipes.len()))
+            .filter(|(_, woken)| **woken)
+            .map(|((pid, _), _)| *pid)
+            .collect();
+        drop(sources);
+        for ((which, index), _) in pipes
+            .iter()
+            .zip(woken.iter().skip(2))
+            .filter(|(_, woken)| **woken)
+        {
+            if let Some(live) = self.live.get_mut(which) {
+                live.output.take(*index);
+            }
+        }
+        self.callers.hang_up(&gone);
+        if woken[0] {
+            self.signalled()?;
+        }
+        if woken[1] {
+            self.serve();
+        }
+        self.clocks();
+        Ok(())
+    }
+
+    fn timeout(&self) -> PollTimeout {
+        let now = Instant::now();
+        let clock = lifecycle::wake(&self.spec, &self.state).map(|at| {
+            let left = at.duration_since(Timestamp::now());
+            now + Duration::try_from(left).unwrap_or(Duration::ZERO)
+        });
+        let containers = self.live.iter().flat_map(|(which, live)| {
+            let started = self.container(*which).started;
+            let probes = live.probes.wake(started).filter(|_| !live.stopping);
+            [live.kill_at, probes]
+        });
+        let next = containers.flatten().chain(clock).min();
+        next.map_or(PollTimeout::NONE, |at| {
+            // Rounded up, or the loop would spin through the last millisecond.
+            let left = at.saturating_duration_since(now) + Duration::from_millis(1);
+            PollTimeout::try_from(left.min(Duration::from_secs(3600))).unwrap_or(PollTimeout::MAX)
+        })
+    }
+
+    fn signalled(&mut self) -> Result<()> {
+        while let Some(signal) = self
+            .signals
+            .read_signal()
+            .map_err(Error::kernel("read signals"))?
+        {
+            if i32::try_from(signal.ssi_signo) == Ok(Signal::SIGTERM as i32) {
+                self.stop(self.spec.grace_seconds);
+            }
+        }
+        while let Ok(status) = waitpid(None::<Pid>, Some(WaitPidFlag::WNOHANG)) {
+            match live::ending(status) {
+                Some((pid, code, signal)) => self.ended(pid, code, signal),
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, pid: Pid, code: i32, signal: Option<i32>) {
+        if let Some((which, hook)) = self.hooks.remove(&pid) {
+            match hook {
+                Hook::PreStop => {
+                    if let Some(live) = self.live.get(&which) {
+                        live.signal(Signal::SIGTERM);
+                    }
+                }
+                Hook::PostStart if code != 0 => self.restart(which, "failed postStart hook"),
+                Hook::PostStart => {}
+            }
+            return;
+        }
+        if self.callers.exited(pid, code) {
+            return;
+        }
+        let probe = self
+            .live
+            .iter_mut()
+            .find_map(|(which, live)| Some((*which, live.probes.ended(pid, code == 0)?)));
+        if let Some((which, verdict)) = probe {
+            return self.judge(which, verdict);
+        }
+        let which = self
+            .live
+            .iter()
+            .find(|(_, live)| live.pid == pid)
+            .map(|(which, _)| *which);
+        let Some((which, mut live)) =
+            which.and_then(|which| Some((which, self.live.remove(&which)?)))
+        else {
+            return;
+        };
+        live.output.drain();
+        let out_of_memory = code != 0 && live.out_of_memory();
+        let reason = match (out_of_memory, code) {
+            (true, _) => "OOMKilled",
+            (false, 0) => "Completed",
+            (false, _) => "Error",
+        };
+        let message = live
+            .message(self.spec_of(which), code != 0)
+            .or(live.stop_reason.take());
+        let started_at = match self.container(which).status {
+            Status::Running { started_at } => Some(started_at),
+            Status::Waiting { .. } | Status::Terminated(_) => None,
+        };
+        let end = Terminated {
+            exit_code: code,
+            signal,
+            reason: reason.to_owned(),
+            message,
+            started_at,
+            finished_at: Timestamp::now(),
+        };
+        lifecycle::terminate(self.container_mut(which), end);
+        if self.state.stopping
+            && !self
+                .live
+                .keys()
+                .any(|which| matches!(which, Which::Main(_)))
+        {
+            // Now it is the sidecars' turn; their time is what was left.
+            self.stop_containers(self.spec.grace_seconds);
+        }
+    }
+
+    fn serve(&mut self) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            self.answer(stream);
+        }
+    }
+
+    fn update_phase(&mut self) {
+        let started = self.state.containers.iter().any(|container| {
+            container.is_running() || container.terminated().is_some() || container.last.is_some()
+        });
+        if started && self.state.phase == Phase::Pending {
+            self.state.phase = Phase::Running;
+        }
+    }
+
+    /// Writes the state and tells it to those who watch, if it changed.
+    fn save(&mut self) -> Result<()> {
+        if self.written.as_ref() != Some(&self.state) {
+            self.state.write(&self.pod.state())?;
+            self.callers.tell(&self.state);
+            self.written = Some(self.state.clone());
+        }
+        Ok(())
+    }
+
+    pub(super) fn spec_of(&self, which: Which) -> &ContainerSpec {
+        match which {
+            Which::Init(index) => &self.spec.init_containers[index],
+            Which::Main(index) => &self.spec.containers[index],
+        }
+    }
+
+    fn container(&self, which: Which) -> &ContainerState {
+        match which {
+            Which::Init(index) => &self.state.init_containers[index],
+            Which::Main(index) => &self.state.containers[index],
+        }
+    }
+
+    fn container_mut(&mut self, which: Which) -> &mut ContainerState {
+        match which {
+            Which::Init(index) => &mut self.state.init_containers[index],
+            Which::Main(index) => &mut self.state.containers[index],
+        }
+    }
+}

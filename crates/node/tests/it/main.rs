@@ -1,0 +1,4 @@
+//! The node on the real kernel.
+
+mod sandbox;
+mod support;

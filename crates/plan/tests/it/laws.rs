@@ -1,1 +1,0 @@
-//! Laws that hold for every plan.

@@ -1,0 +1,148 @@
+//! What the product does, without a word about HTTP.
+//!
+//! Every function takes the [`Context`](crate::context::Context), and on whose behalf it acts as
+//! a [`Caller`](crate::identity::Caller). Reads come from the caches in
+//! [`world`](crate::world) after asking the API server whether the caller may read there; writes
+//! go through a client that impersonates the caller, so that RBAC has the last word.
+
+pub(crate) mod create;
+pub(crate) mod jobs;
+pub(crate) mod logs;
+pub(crate) mod namespaces;
+pub(crate) mod users;
+
+use crate::model::FieldError;
+
+/// Why something that a caller asked for was not done.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("{}", summary(.0))]
+    Invalid(Vec<FieldError>),
+    #[error("{0}")]
+    Malformed(String),
+    #[error("the body must be JSON, with content-type application/json")]
+    UnsupportedMediaType,
+    #[error("the body is larger than {0} bytes")]
+    TooLarge(usize),
+    #[error("this needs a valid token")]
+    Unauthenticated,
+    #[error("{0}")]
+    Forbidden(String),
+    #[error("{field}: {message}")]
+    ForbiddenField {
+        field: &'static str,
+        message: String,
+    },
+    #[error("requests from {0:?} are refused while no token is needed")]
+    ForeignOrigin(String),
+    #[error("there is no {kind} {name:?} in namespace {namespace:?}")]
+    NotFound {
+        kind: &'static str,
+        name: String,
+        namespace: String,
+    },
+    #[error("there is nothing at this address")]
+    NoSuchPath,
+    #[error("this address does not take this method")]
+    MethodNotAllowed,
+    #[error("{0}")]
+    Conflict(String),
+    #[error("too many requests; wait a moment")]
+    TooManyRequests,
+    #[error("failed to {operation}: the API server is not available")]
+    Unavailable {
+        operation: &'static str,
+        source: kube::Error,
+    },
+    #[error("failed to {operation}")]
+    Internal {
+        operation: &'static str,
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Invalid(vec![FieldError::new(field, message)])
+    }
+
+    pub(crate) fn no_job(namespace: &str, name: &str) -> Self {
+        Self::NotFound {
+            kind: "TrainJob",
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+        }
+    }
+
+    /// Turns an answer of the API server into ours. What it refuses is the caller's matter, and
+    /// what it cannot do is ours.
+    pub(crate) fn cluster(operation: &'static str, error: kube::Error) -> Self {
+        let kube::Error::Api(status) = &error else {
+            return Self::Unavailable {
+                operation,
+                source: error,
+            };
+        };
+        let message = status.message.clone();
+        match status.code {
+            400 => Self::Malformed(message),
+            401 | 403 => Self::Forbidden(message),
+            404 => Self::Conflict(format!("failed to {operation}: {message}")),
+            409 => Self::Conflict(message),
+            413 => Self::TooLarge(1024 * 1024),
+            422 => {
+                let causes = status.details.iter().flat_map(|details| &details.causes);
+                let fields: Vec<FieldError> = causes
+                    .map(|cause| FieldError::new(&cause.field, &cause.message))
+                    .collect();
+                if fields.is_empty() {
+                    Self::Malformed(message)
+                } else {
+                    Self::Invalid(fields)
+                }
+            }
+            429 => Self::TooManyRequests,
+            503 | 504 => Self::Unavailable {
+                operation,
+                source: error,
+            },
+            _ => Self::Internal {
+                operation,
+                source: Box::new(error),
+            },
+        }
+    }
+
+    /// What the caller can do about it.
+    pub(crate) fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::Unauthenticated => {
+                "send it as \"Authorization: Bearer …\"; on this machine it is in admin.token of the data folder"
+            }
+            Self::Forbidden(_) => "ask an administrator, or use your own namespace",
+            Self::ForeignOrigin(_) => {
+                "use the address that `astrago up` printed, or start it without --no-auth"
+            }
+            Self::NotFound {
+                kind: "TrainJob", ..
+            } => "list the jobs with GET /api/trainjobs",
+            _ => return None,
+        };
+        Some(text.to_owned())
+    }
+}
+
+fn summary(fields: &[FieldError]) -> String {
+    match fields {
+        [] => "the request is invalid".to_owned(),
+        [one] => format!("{} {}", one.field, one.message),
+        [first, rest @ ..] => format!(
+            "{} {} (and {} more)",
+            first.field,
+            first.message,
+            rest.len()
+        ),
+    }
+}

@@ -1,0 +1,395 @@
+//! Creating a job: ConfigMaps, then the TrainJob, and all of it or nothing.
+//!
+//! # Flow
+//!
+//! 1. The namespace exists and belongs to the user, or is made so.
+//! 2. The framework's system ConfigMap exists, or is made.
+//! 3. The job's own ConfigMap is made; its name reserves the job's name.
+//! 4. The TrainJob is made, and the ConfigMap becomes its property.
+//!
+//! # Guarantees
+//!
+//! When step 4 fails, what step 3 made is removed again. When the process dies between them, the
+//! ConfigMap has no owner; [`adopt`](super::adopt) gives it one or removes it on the next start.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::{Error, Result, namespaces};
+use crate::context::Context;
+use crate::form::{self, JobRequest, manifest, name};
+use crate::identity::Caller;
+use crate::model::CreateResponse;
+use crate::names;
+use crate::world::Key;
+
+/// How many names are tried when the plain one is taken.
+const NAME_ATTEMPTS: usize = 8;
+
+/// Creates a job. With an idempotency key, a repeated request gets the first one's answer.
+pub(crate) async fn create(
+    context: &Context,
+    caller: &Caller,
+    body: &Value,
+    key: Option<&str>,
+) -> Result<CreateResponse> {
+    let request = form::parse(body, &context.policy).map_err(Error::Invalid)?;
+    check_user(caller, &request)?;
+    let mut labels = BTreeMap::new();
+    let mut annotations = BTreeMap::new();
+    annotations.insert(names::REQUEST.to_owned(), without_code(body).to_string());
+    let Some(key) = key else {
+        return make(context, caller, &request, &labels, &annotations).await;
+    };
+    let key = idempotency_key(caller, &request.namespace, key)?;
+    let digest = digest(&body.to_string());
+    // Only one request with this key at a time; the others wait and then see its result.
+    let lock = context.idempotency.lock(&key);
+    let mut remembered = lock.lock().await;
+    let earlier = remembered
+        .clone()
+        .or_else(|| find_earlier(context, &request.namespace, &key));
+    if let Some((response, earlier_digest)) = earlier {
+        if earlier_digest != digest {
+            return Err(Error::Conflict(
+                "this Idempotency-Key was used for a different request".to_owned(),
+            ));
+        }
+        return Ok(response);
+    }
+    labels.insert(names::IDEMPOTENCY.to_owned(), key);
+    annotations.insert(names::REQUEST_DIGEST.to_owned(), digest.clone());
+    let response = make(context, caller, &request, &labels, &annotations).await?;
+    *remembered = Some((response.clone(), digest));
+    Ok(response)
+}
+
+/// The objects that a request would make, under the name it would get now.
+pub(crate) fn plan(
+    context: &Context,
+    caller: &Caller,
+    body: &Value,
+) -> Result<(JobRequest, String, manifest::Manifests)> {
+    let request = form::parse(body, &context.policy).map_err(Error::Invalid)?;
+    check_user(caller, &request)?;
+    let name = candidate(&request, context.now(), None);
+    let annotations = [(names::REQUEST.to_owned(), without_code(body).to_string())].into();
+    let made = manifest::build(
+        &request,
+        &name,
+        context.dialect,
+        &BTreeMap::new(),
+        &annotations,
+    );
+    Ok((request, name, made))
+}
+
+async fn make(
+    context: &Context,
+    caller: &Caller,
+    request: &JobRequest,
+    labels: &BTreeMap<String, String>,
+    annotations: &BTreeMap<String, String>,
+) -> Result<CreateResponse> {
+    check_runtime(context, request)?;
+    namespaces::ensure(context, caller, &request.namespace, &request.user).await?;
+    let client = context.gate.client(caller);
+    let now = context.now();
+    let mut suffix = None;
+    for _ in 0..NAME_ATTEMPTS {
+        let name = candidate(request, now, suffix.as_deref());
+        let made = manifest::build(request, &name, context.dialect, labels, annotations);
+        match submit(context, &client, &request.namespace, made).await? {
+            Submitted::Created(created_at) => {
+                return Ok(CreateResponse {
+                    status: "success".to_owned(),
+                    trainjob_name: name,
+                    namespace: request.namespace.clone(),
+                    created_at,
+                });
+            }
+            Submitted::NameTaken if request.name.is_some() => {
+                return Err(Error::Conflict(format!(
+                    "there is already a job {name:?} in namespace {:?}",
+                    request.namespace
+                )));
+            }
+            Submitted::NameTaken => suffix = Some(crate::random_text(5)),
+        }
+    }
+    Err(Error::Conflict(
+        "found no free name for the job; try again".to_owned(),
+    ))
+}
+
+enum Submitted {
+    Created(Timestamp),
+    NameTaken,
+}
+
+async fn submit(
+    context: &Context,
+    client: &Client,
+    namespace: &str,
+    made: manifest::Manifests,
+) -> Result<Submitted> {
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    if let Some(system) = &made.system {
+        ensure_system(context, &maps, system).await?;
+    }
+    if let Some(code) = &made.code {
+        match maps.create(&PostParams::default(), code).await {
+            Ok(_) => {}
+            Err(error) if is_conflict(&error) => return Ok(Submitted::NameTaken),
+            Err(error) => return Err(Error::cluster("store the training code", error)),
+        }
+    }
+    let jobs: Api<DynamicObject> =
+        Api::namespaced_with(client.clone(), namespace, &train_job_resource());
+    let object = match serde_json::from_value::<DynamicObject>(made.train_job) {
+        Ok(object) => jobs.create(&PostParams::default(), &object).await,
+        Err(source) => Err(kube::Error::SerdeError(source)),
+    };
+    match object {
+        Ok(job) => {
+            if let Some(code) = &made.code {
+                own(context, namespace, &code.name_any(), &job).await;
+            }
+            let created = job
+                .creation_timestamp()
+                .map_or_else(|| context.now(), |time| time.0);
+            Ok(Submitted::Created(created))
+        }
+        Err(error) => {
+            if let Some(code) = &made.code {
+                roll_back(context, namespace, &code.name_any()).await;
+            }
+            if is_conflict(&error) {
+                return Ok(Submitted::NameTaken);
+            }
+            Err(Error::cluster("create the TrainJob", error))
+        }
+    }
+}
+
+async fn ensure_system(context: &Context, maps: &Api<ConfigMap>, map: &ConfigMap) -> Result<()> {
+    let key = Key::of(map);
+    if context.idempotency.has_system(&key) {
+        return Ok(());
+    }
+    match maps.create(&PostParams::default(), map).await {
+        Ok(_) => {}
+        Err(error) if is_conflict(&error) => {}
+        Err(error) => return Err(Error::cluster("create the framework's ConfigMap", error)),
+    }
+    context.idempotency.saw_system(key);
+    Ok(())
+}
+
+/// Makes the TrainJob the owner of its code. The job runs without it, so a failure here is left
+/// to the periodic adoption.
+async fn own(context: &Context, namespace: &str, map: &str, job: &DynamicObject) {
+    let Some(owner) = owner_reference(&job.name_any(), job.uid()) else {
+        return;
+    };
+    let maps: Api<ConfigMap> = Api::namespaced(context.client.clone(), namespace);
+    let patch = json!({ "metadata": { "ownerReferences": [owner] } });
+    if let Err(error) = maps
+        .patch(map, &PatchParams::default(), &Patch::Merge(patch))
+        .await
+    {
+        tracing::warn!(map, namespace, error = %crate::error::chain(&error), "ConfigMap has no owner yet");
+    }
+}
+
+/// The owner reference that a job's ConfigMap carries.
+pub(super) fn owner_reference(job: &str, uid: Option<String>) -> Option<OwnerReference> {
+    Some(OwnerReference {
+        api_version: "trainer.kubeflow.org/v1alpha1".to_owned(),
+        kind: "TrainJob".to_owned(),
+        name: job.to_owned(),
+        uid: uid?,
+        controller: Some(false),
+        block_owner_deletion: Some(false),
+    })
+}
+
+/// Removes this job's ConfigMap with our own rights: the caller may be allowed to create and not
+/// to delete, and what is left behind would be ours to explain.
+async fn roll_back(context: &Context, namespace: &str, map: &str) {
+    let maps: Api<ConfigMap> = Api::namespaced(context.client.clone(), namespace);
+    if let Err(error) = maps.delete(map, &DeleteParams::default()).await {
+        tracing::error!(map, namespace, error = %crate::error::chain(&error), "ConfigMap was left behind");
+    }
+}
+
+/// A user acts for themselves; an administrator for anybody.
+fn check_user(caller: &Caller, request: &JobRequest) -> Result<()> {
+    if caller.is_admin() || name::user_label(&caller.user).is_ok_and(|user| user == request.user) {
+        return Ok(());
+    }
+    Err(Error::ForbiddenField {
+        field: "user_id",
+        message: format!(
+            "you are {:?} and cannot act as {:?}",
+            caller.user, request.user_id
+        ),
+    })
+}
+
+fn check_runtime(context: &Context, request: &JobRequest) -> Result<()> {
+    let tables = context.world.read();
+    if tables
+        .cluster_runtimes
+        .get(&Key::new("", &request.runtime))
+        .is_some()
+    {
+        return Ok(());
+    }
+    let known: Vec<&str> = tables
+        .cluster_runtimes
+        .iter()
+        .map(|(key, _)| key.name.as_str())
+        .collect();
+    let message = if known.is_empty() {
+        format!(
+            "there is no runtime {:?}, nor any other; an administrator must install it",
+            request.runtime
+        )
+    } else {
+        format!(
+            "there is no runtime {:?}; there are {}",
+            request.runtime,
+            known.join(", ")
+        )
+    };
+    let field = if request.runtime == request.framework.runtime() {
+        "framework"
+    } else {
+        "runtime"
+    };
+    Err(Error::invalid(field, message))
+}
+
+fn candidate(request: &JobRequest, now: Timestamp, suffix: Option<&str>) -> String {
+    if let Some(name) = &request.name {
+        return name.clone();
+    }
+    let room = name::room_for_job_name(request.framework.longest_job(), request.nodes);
+    let time = now.strftime("%Y%m%d%H%M%S").to_string();
+    name::job_name(&request.user, &time, suffix, room)
+}
+
+pub(crate) fn train_job_resource() -> ApiResource {
+    let kind = GroupVersionKind::gvk("trainer.kubeflow.org", "v1alpha1", "TrainJob");
+    ApiResource::from_gvk_with_plural(&kind, "trainjobs")
+}
+
+fn without_code(body: &Value) -> Value {
+    let mut request = body.clone();
+    if let Some(object) = request.as_object_mut() {
+        object.remove("training_code");
+    }
+    request
+}
+
+fn is_conflict(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 409)
+}
+
+fn digest(text: &str) -> String {
+    Sha256::digest(text.as_bytes())
+        .iter()
+        .take(20)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+fn idempotency_key(caller: &Caller, namespace: &str, key: &str) -> Result<String> {
+    if key.is_empty() || key.len() > 255 {
+        return Err(Error::invalid(
+            "Idempotency-Key",
+            "must have between 1 and 255 characters",
+        ));
+    }
+    Ok(digest(&format!("{}\n{namespace}\n{key}", caller.user)))
+}
+
+fn find_earlier(context: &Context, namespace: &str, key: &str) -> Option<(CreateResponse, String)> {
+    let tables = context.world.read();
+    let (found, job) = tables.jobs.in_namespace(namespace).find(|(_, job)| {
+        job.labels()
+            .get(names::IDEMPOTENCY)
+            .is_some_and(|label| label == key)
+    })?;
+    let response = CreateResponse {
+        status: "success".to_owned(),
+        trainjob_name: found.name.clone(),
+        namespace: namespace.to_owned(),
+        created_at: job.creation_timestamp()?.0,
+    };
+    Some((
+        response,
+        job.annotations()
+            .get(names::REQUEST_DIGEST)
+            .cloned()
+            .unwrap_or_default(),
+    ))
+}
+
+/// An answer, and the digest of the request that it answered.
+type Remembered = Option<(CreateResponse, String)>;
+
+/// What create remembers between requests: answers by key, and which system ConfigMaps exist.
+///
+/// The jobs' own labels remember keys across restarts; this covers the moments in which the
+/// caches have not seen the job yet.
+#[derive(Default)]
+pub(crate) struct Idempotency {
+    locks: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Remembered>>>>,
+    systems: Mutex<HashMap<Key, Timestamp>>,
+}
+
+/// Beyond this many keys the ones that nobody waits for are forgotten; their jobs' labels remain.
+const REMEMBERED_KEYS: usize = 10_000;
+
+/// How long a system ConfigMap is believed to exist without looking.
+const SYSTEM_LIFETIME_SECONDS: i64 = 30;
+
+impl Idempotency {
+    fn lock(&self, key: &str) -> Arc<tokio::sync::Mutex<Remembered>> {
+        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        if locks.len() >= REMEMBERED_KEYS {
+            locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+        }
+        Arc::clone(locks.entry(key.to_owned()).or_default())
+    }
+
+    fn has_system(&self, key: &Key) -> bool {
+        let systems = self.systems.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = |at: &Timestamp| {
+            Timestamp::now().as_second() - at.as_second() < SYSTEM_LIFETIME_SECONDS
+        };
+        systems.get(key).is_some_and(fresh)
+    }
+
+    fn saw_system(&self, key: Key) {
+        let mut systems = self.systems.lock().unwrap_or_else(PoisonError::into_inner);
+        systems.insert(key, Timestamp::now());
+    }
+
+    /// A namespace is gone or a ConfigMap was deleted; the next create looks again.
+    pub(crate) fn forget_namespace(&self, namespace: &str) {
+        let mut systems = self.systems.lock().unwrap_or_else(PoisonError::into_inner);
+        systems.retain(|key, _| key.namespace != namespace);
+    }
+}

@@ -1,0 +1,83 @@
+//! What every part of the application needs.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::app::create::Idempotency;
+use crate::form::Policy;
+use crate::form::manifest::Dialect;
+use crate::identity::Gate;
+use crate::world::World;
+
+/// How callers prove who they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Authentication {
+    /// A bearer token, or the page's cookie with one.
+    Token,
+    /// None: everybody is the administrator. Only for a server that listens on loopback; requests
+    /// with a foreign `Host` or `Origin` are refused.
+    Off,
+}
+
+/// How the REST API is set up.
+pub struct Options {
+    /// Acts with the product's own rights, among them impersonation.
+    pub client: Client,
+    pub authentication: Authentication,
+    pub policy: Policy,
+    pub dialect: Dialect,
+    /// The namespace that holds users and settings.
+    pub system_namespace: String,
+}
+
+impl Options {
+    /// The usual options for a client.
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            authentication: Authentication::Token,
+            policy: Policy::default(),
+            dialect: Dialect::RuntimePatches,
+            system_namespace: "astrago-system".to_owned(),
+        }
+    }
+}
+
+/// The application: options, caches, and the tasks that keep them current.
+pub(crate) struct Context {
+    pub(crate) client: Client,
+    pub(crate) authentication: Authentication,
+    pub(crate) policy: Policy,
+    pub(crate) dialect: Dialect,
+    pub(crate) system_namespace: String,
+    pub(crate) gate: Gate,
+    pub(crate) world: Arc<World>,
+    pub(crate) idempotency: Idempotency,
+    pub(crate) stop: CancellationToken,
+    pub(crate) tasks: TaskTracker,
+}
+
+impl Context {
+    pub(crate) fn new(options: Options, stop: CancellationToken) -> Self {
+        Self {
+            gate: Gate::new(options.client.clone()),
+            world: World::new(),
+            idempotency: Idempotency::default(),
+            client: options.client,
+            authentication: options.authentication,
+            policy: options.policy,
+            dialect: options.dialect,
+            system_namespace: options.system_namespace,
+            stop,
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+}

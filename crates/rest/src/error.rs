@@ -1,0 +1,97 @@
+//! The one place where errors become HTTP answers.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use crate::app::Error;
+use crate::model::{ErrorBody, ErrorDetail, FieldError};
+
+/// What a handler returns.
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        let (status, code) = classify(&self);
+        let mut detail = ErrorDetail {
+            code: code.to_owned(),
+            message: self.to_string(),
+            fields: fields(&self),
+            hint: self.hint(),
+            request_id: None,
+        };
+        if status.is_server_error() {
+            let id = crate::random_text(12);
+            tracing::error!(request_id = id, error = %chain(&self), "request failed");
+            if status == StatusCode::INTERNAL_SERVER_ERROR {
+                "internal error".clone_into(&mut detail.message);
+            }
+            detail.request_id = Some(id);
+        }
+        let mut response = (status, Json(ErrorBody { error: detail })).into_response();
+        if status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(
+                header::WWW_AUTHENTICATE,
+                HeaderValue::from_static("Bearer realm=\"astrago\""),
+            );
+        }
+        if status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE {
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+/// An error and its causes on one line, for the log.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+fn classify(error: &Error) -> (StatusCode, &'static str) {
+    match error {
+        Error::Invalid(_) => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_request"),
+        Error::Malformed(_) => (StatusCode::BAD_REQUEST, "malformed_request"),
+        Error::UnsupportedMediaType => {
+            (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type")
+        }
+        Error::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
+        Error::Unauthenticated => (StatusCode::UNAUTHORIZED, "unauthenticated"),
+        Error::Forbidden(_) | Error::ForbiddenField { .. } => (StatusCode::FORBIDDEN, "forbidden"),
+        Error::ForeignOrigin(_) => (StatusCode::FORBIDDEN, "foreign_origin"),
+        Error::NotFound { .. } | Error::NoSuchPath => (StatusCode::NOT_FOUND, "not_found"),
+        Error::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
+        Error::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
+        Error::TooManyRequests => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
+        Error::Unavailable { .. } => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+        Error::Internal { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+    }
+}
+
+fn fields(error: &Error) -> Vec<FieldError> {
+    match error {
+        Error::Invalid(fields) => fields.clone(),
+        Error::ForbiddenField { field, message } => vec![FieldError::new(*field, message.clone())],
+        Error::Malformed(_)
+        | Error::UnsupportedMediaType
+        | Error::TooLarge(_)
+        | Error::Unauthenticated
+        | Error::Forbidden(_)
+        | Error::ForeignOrigin(_)
+        | Error::NotFound { .. }
+        | Error::NoSuchPath
+        | Error::MethodNotAllowed
+        | Error::Conflict(_)
+        | Error::TooManyRequests
+        | Error::Unavailable { .. }
+        | Error::Internal { .. } => Vec::new(),
+    }
+}

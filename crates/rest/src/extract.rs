@@ -1,0 +1,167 @@
+//! What handlers take out of a request. Every refusal is one of [`app::Error`](crate::app::Error).
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE};
+use axum::http::{HeaderMap, request::Parts};
+use serde::de::DeserializeOwned;
+
+use crate::app::{Error, namespaces};
+use crate::context::{Authentication, Context};
+use crate::identity::Caller;
+use crate::model::FieldError;
+
+/// The largest body that is read. Training code has its own, smaller limit, so that a file that
+/// is a little too large is answered with the name of its field.
+pub(crate) const BODY_LIMIT: usize = 16 * 1024 * 1024;
+
+/// The cookie in which the page keeps its token.
+pub(crate) const COOKIE_NAME: &str = "astrago_token";
+
+impl FromRequestParts<Arc<Context>> for Caller {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, context: &Arc<Context>) -> Result<Self, Error> {
+        if context.authentication == Authentication::Off {
+            return Ok(Self::admin());
+        }
+        if let Some(known) = parts.extensions.get::<Self>() {
+            return Ok(known.clone());
+        }
+        let token = token(&parts.headers).ok_or(Error::Unauthenticated)?;
+        context.gate.caller(&token).await
+    }
+}
+
+/// The token of a request: from the header, or from the page's cookie.
+pub(crate) fn token(headers: &HeaderMap) -> Option<String> {
+    let header = headers
+        .get(AUTHORIZATION)
+        .and_then(|value| value.to_str().ok());
+    if let Some((scheme, token)) = header.and_then(|header| header.split_once(' '))
+        && scheme.eq_ignore_ascii_case("bearer")
+    {
+        return Some(token.trim().to_owned());
+    }
+    let cookies = headers
+        .get_all(COOKIE)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    cookies
+        .flat_map(|line| line.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
+        .find(|(name, _)| *name == COOKIE_NAME)
+        .map(|(_, token)| token.to_owned())
+}
+
+/// A JSON body.
+pub(crate) struct Json<T>(pub(crate) T);
+
+impl<T, S> FromRequest<S> for Json<T>
+where
+    T: DeserializeOwned,
+    S: Send + Sync,
+{
+    type Rejection = Error;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Error> {
+        let kind = request
+            .headers()
+            .get(CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok());
+        if kind.is_some_and(|kind| {
+            !kind
+                .trim_start()
+                .to_ascii_lowercase()
+                .starts_with("application/json")
+        }) {
+            return Err(Error::UnsupportedMediaType);
+        }
+        let body = Bytes::from_request(request, state)
+            .await
+            .map_err(|_| Error::TooLarge(BODY_LIMIT))?;
+        if body.is_empty() {
+            return Err(Error::Malformed(
+                "the body is empty and must be a JSON object".to_owned(),
+            ));
+        }
+        let value = serde_json::from_slice(&body).map_err(|error| {
+            Error::Malformed(format!("the body is not what is expected: {error}"))
+        })?;
+        Ok(Self(value))
+    }
+}
+
+/// The query of a request, read parameter by parameter.
+pub(crate) struct Parameters(BTreeMap<String, String>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Parameters {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Error> {
+        let query =
+            axum::extract::Query::<Vec<(String, String)>>::from_request_parts(parts, state).await;
+        let pairs = query
+            .map_err(|error| Error::Malformed(error.body_text()))?
+            .0;
+        Ok(Self(pairs.into_iter().collect()))
+    }
+}
+
+impl Parameters {
+    /// A parameter that is there and not empty.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.0
+            .get(name)
+            .map(String::as_str)
+            .filter(|text| !text.is_empty())
+    }
+
+    pub(crate) fn integer(
+        &self,
+        name: &str,
+        range: RangeInclusive<i64>,
+    ) -> Result<Option<i64>, Error> {
+        let Some(text) = self.text(name) else {
+            return Ok(None);
+        };
+        let number: Option<i64> = text.parse().ok().filter(|number| range.contains(number));
+        number.map(Some).ok_or_else(|| {
+            let (low, high) = (range.start(), range.end());
+            let message = if *high == i64::MAX {
+                format!("must be a whole number from {low}, not {text:?}")
+            } else {
+                format!("must be a whole number from {low} to {high}, not {text:?}")
+            };
+            Error::invalid(name, message)
+        })
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> Result<bool, Error> {
+        match self.0.get(name).map(String::as_str) {
+            None | Some("false" | "0") => Ok(false),
+            Some("true" | "1" | "") => Ok(true),
+            Some(other) => Err(Error::invalid(
+                name,
+                format!("must be true or false, not {other:?}"),
+            )),
+        }
+    }
+
+    /// The namespace: as given, or the caller's own.
+    pub(crate) fn namespace(&self, caller: &Caller) -> Result<String, Error> {
+        if let Some(namespace) = self.text("namespace") {
+            crate::form::name::check_label(namespace)
+                .map_err(|message| Error::Invalid(vec![FieldError::new("namespace", message)]))?;
+            return Ok(namespace.to_owned());
+        }
+        if caller.is_admin() {
+            return Err(Error::invalid("namespace", "is required"));
+        }
+        namespaces::natural(&caller.user).map_err(|message| Error::invalid("namespace", message))
+    }
+}

@@ -1,0 +1,144 @@
+//! What differs between the frameworks that a form can name.
+
+use std::str::FromStr;
+
+/// A framework of the form's `framework` field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framework {
+    PyTorch,
+    TensorFlow,
+    Horovod,
+    DeepSpeed,
+    Jax,
+    XgBoost,
+    Mlx,
+}
+
+/// How a framework is called in requests and answers, in the order in which they are listed.
+const NAMES: [(&str, Framework); 7] = [
+    ("pytorch", Framework::PyTorch),
+    ("tensorflow", Framework::TensorFlow),
+    ("horovod", Framework::Horovod),
+    ("deepspeed", Framework::DeepSpeed),
+    ("jax", Framework::Jax),
+    ("xgboost", Framework::XgBoost),
+    ("mlx", Framework::Mlx),
+];
+
+/// PyTorch's own variables from those that the torch policy injects.
+const PYTORCH_PREAMBLE: &str = "\
+export RANK=${PET_NODE_RANK:-0}
+export LOCAL_RANK=${PET_LOCAL_RANK:-0}
+export WORLD_SIZE=${PET_NNODES:-1}
+export MASTER_ADDR=${PET_MASTER_ADDR:-localhost}
+export MASTER_PORT=${PET_MASTER_PORT:-29500}
+";
+
+/// `TF_CONFIG` from the file that the init container `tf-config-generator` wrote.
+const TENSORFLOW_PREAMBLE: &str = "\
+source /shared-env/tf_config.env
+echo \"TF_CONFIG: $TF_CONFIG\"
+";
+
+const SETUP_PYTORCH: &str = include_str!("setup_pytorch_env.sh");
+const GENERATE_TF_CONFIG: &str = include_str!("generate_tf_config.sh");
+
+impl Framework {
+    pub(crate) fn name(self) -> &'static str {
+        NAMES
+            .iter()
+            .find(|(_, framework)| *framework == self)
+            .map_or("", |(name, _)| name)
+    }
+
+    /// The ClusterTrainingRuntime that runs it.
+    pub(crate) fn runtime(self) -> &'static str {
+        match self {
+            Self::PyTorch => "pytorch-simple",
+            Self::TensorFlow => "tensorflow-distributed",
+            Self::Horovod => "horovod-distributed",
+            Self::DeepSpeed => "deepspeed-distributed",
+            Self::Jax => "jax-distributed",
+            Self::XgBoost => "xgboost-distributed",
+            Self::Mlx => "mlx-distributed",
+        }
+    }
+
+    /// The image for requests that name none; `None` leaves the choice to the runtime.
+    pub(crate) fn image(self) -> Option<&'static str> {
+        match self {
+            Self::PyTorch => Some("pytorch/pytorch:2.2.2-cuda11.8-cudnn8-runtime"),
+            Self::TensorFlow => Some("tensorflow/tensorflow:2.15.0-gpu"),
+            Self::Horovod | Self::DeepSpeed | Self::Jax | Self::XgBoost | Self::Mlx => None,
+        }
+    }
+
+    /// The command for requests that give none.
+    pub(crate) fn command(self) -> &'static str {
+        if self.has_launcher() {
+            return "mpirun python3 /workspace/scripts/train.py";
+        }
+        "python3 /workspace/scripts/train.py"
+    }
+
+    /// The shell lines that run before the user's command.
+    pub(crate) fn preamble(self) -> &'static str {
+        match self {
+            Self::PyTorch => PYTORCH_PREAMBLE,
+            Self::TensorFlow => TENSORFLOW_PREAMBLE,
+            Self::Horovod | Self::DeepSpeed | Self::Jax | Self::XgBoost | Self::Mlx => "",
+        }
+    }
+
+    /// The shared ConfigMap that it needs in the user's namespace: name, file, content.
+    pub(crate) fn system_config_map(self) -> Option<(&'static str, &'static str, &'static str)> {
+        match self {
+            Self::PyTorch => Some(("pytorch-pet-setup", "setup_pytorch_env.sh", SETUP_PYTORCH)),
+            Self::TensorFlow => Some((
+                "tensorflow-tf-config-generator",
+                "generate_tf_config.sh",
+                GENERATE_TF_CONFIG,
+            )),
+            Self::Horovod | Self::DeepSpeed | Self::Jax | Self::XgBoost | Self::Mlx => None,
+        }
+    }
+
+    /// The jobs of its runtime in which the user's code must be visible.
+    pub(crate) fn jobs(self) -> &'static [&'static str] {
+        if self.has_launcher() {
+            &["launcher", "node"]
+        } else {
+            &["node"]
+        }
+    }
+
+    pub(crate) fn longest_job(self) -> &'static str {
+        if self.has_launcher() {
+            "launcher"
+        } else {
+            "node"
+        }
+    }
+
+    fn has_launcher(self) -> bool {
+        matches!(self, Self::Horovod | Self::DeepSpeed | Self::Mlx)
+    }
+}
+
+impl FromStr for Framework {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        NAMES
+            .iter()
+            .find(|(name, _)| *name == text)
+            .map(|(_, framework)| *framework)
+            .ok_or_else(|| {
+                let known: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+                format!(
+                    "unknown framework {text:?}; it must be one of {}",
+                    known.join(", ")
+                )
+            })
+    }
+}

@@ -1,0 +1,136 @@
+//! What every request must pass before it is looked at.
+//!
+//! A server without authentication listens on loopback only, but that does not keep out a web
+//! page that the user happens to visit: it can send requests to this machine, or point its own
+//! name at it (DNS rebinding). So the `Host` must be a name of this machine and the `Origin`, if
+//! there is one, must be the server's own. With the page's cookie the same holds for requests
+//! that change something; a request with a token in its header is beyond such tricks.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::app::Error;
+use crate::context::{Authentication, Context};
+
+pub(crate) async fn guard(
+    State(context): State<Arc<Context>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let off = context.authentication == Authentication::Off;
+    if let Some(foreign) = foreign(
+        request.method(),
+        request.headers(),
+        request.uri().host(),
+        off,
+    ) {
+        return Error::ForeignOrigin(foreign).into_response();
+    }
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    let fixed = [
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "DENY"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-resource-policy", "same-origin"),
+    ];
+    for (name, value) in fixed {
+        headers.insert(
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        );
+    }
+    response
+}
+
+/// What about a request is foreign, if anything.
+fn foreign(
+    method: &Method,
+    headers: &HeaderMap,
+    authority: Option<&str>,
+    off: bool,
+) -> Option<String> {
+    let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let host = text(HOST).or(authority).unwrap_or_default();
+    if off && !is_loopback(host) {
+        return Some(host.to_owned());
+    }
+    let safe = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+    if !off && (safe || headers.contains_key(AUTHORIZATION)) {
+        return None;
+    }
+    let origin = text(ORIGIN)?;
+    let own = origin
+        .split_once("://")
+        .is_some_and(|(_, origin_host)| origin_host == host);
+    (!own).then(|| origin.to_owned())
+}
+
+/// Whether a `Host` header names this machine itself, with or without a port.
+fn is_loopback(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    name.eq_ignore_ascii_case("localhost")
+        || name
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::own("POST", "localhost:8000", None, None)]
+    #[case::own_address("POST", "127.0.0.1:8000", Some("http://127.0.0.1:8000"), None)]
+    #[case::ipv6("GET", "[::1]:8000", None, None)]
+    #[case::rebinding("GET", "evil.example:8000", None, Some("evil.example:8000"))]
+    #[case::cross_site(
+        "POST",
+        "localhost:8000",
+        Some("http://evil.example"),
+        Some("http://evil.example")
+    )]
+    #[case::cross_site_read(
+        "GET",
+        "localhost:8000",
+        Some("http://evil.example"),
+        Some("http://evil.example")
+    )]
+    #[case::sandboxed("POST", "localhost:8000", Some("null"), Some("null"))]
+    #[case::looks_like("GET", "127.0.0.1.evil.example", None, Some("127.0.0.1.evil.example"))]
+    fn without_authentication_only_this_machine_is_served(
+        #[case] method: &str,
+        #[case] host: &'static str,
+        #[case] origin: Option<&'static str>,
+        #[case] want: Option<&str>,
+    ) {
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, HeaderValue::from_static(host));
+        if let Some(origin) = origin {
+            headers.insert(ORIGIN, HeaderValue::from_static(origin));
+        }
+        let got = foreign(&method.parse().unwrap(), &headers, None, true);
+        assert_eq!(got.as_deref(), want);
+    }
+
+    #[test]
+    fn a_cookie_cannot_be_used_from_another_site_and_a_token_can() {
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, HeaderValue::from_static("train.example"));
+        headers.insert(ORIGIN, HeaderValue::from_static("https://evil.example"));
+        assert!(foreign(&Method::DELETE, &headers, None, false).is_some());
+        headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer x"));
+        assert!(foreign(&Method::DELETE, &headers, None, false).is_none());
+    }
+}

@@ -1,0 +1,241 @@
+//! Who is calling, and acting in their name.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use http::HeaderValue;
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use sha2::{Digest, Sha256};
+use tower::ServiceExt;
+
+use crate::app::{Error, Result};
+
+/// The group whose members may do everything, in any Kubernetes.
+const MASTERS: &str = "system:masters";
+
+/// How long an answer about a token is believed; a revoked token lives on for at most this long.
+const TOKEN_LIFETIME: Duration = Duration::from_secs(10);
+
+/// How long an answer about a right is believed.
+const ACCESS_LIFETIME: Duration = Duration::from_secs(5);
+
+/// A person or program that has proved who it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Caller {
+    pub(crate) user: String,
+    pub(crate) groups: Vec<String>,
+}
+
+impl Caller {
+    /// The administrator of this machine.
+    pub(crate) fn admin() -> Self {
+        Self {
+            user: "admin".to_owned(),
+            groups: vec![MASTERS.to_owned()],
+        }
+    }
+
+    pub(crate) fn is_admin(&self) -> bool {
+        self.groups.iter().any(|group| group == MASTERS)
+    }
+}
+
+/// What a caller wants to do, as RBAC sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Access {
+    pub(crate) verb: &'static str,
+    pub(crate) group: &'static str,
+    pub(crate) resource: &'static str,
+    pub(crate) subresource: &'static str,
+    /// Empty for all namespaces.
+    pub(crate) namespace: String,
+}
+
+impl Access {
+    pub(crate) fn jobs(verb: &'static str, namespace: &str) -> Self {
+        Self {
+            verb,
+            group: "trainer.kubeflow.org",
+            resource: "trainjobs",
+            subresource: "",
+            namespace: namespace.to_owned(),
+        }
+    }
+
+    pub(crate) fn core(verb: &'static str, resource: &'static str, namespace: &str) -> Self {
+        Self {
+            verb,
+            group: "",
+            resource,
+            subresource: "",
+            namespace: namespace.to_owned(),
+        }
+    }
+}
+
+/// Asks the API server who callers are and what they may do, and remembers the answers briefly.
+pub(crate) struct Gate {
+    client: Client,
+    tokens: Memory<[u8; 32], Option<Caller>>,
+    rights: Memory<(String, Vec<String>, Access), bool>,
+}
+
+impl Gate {
+    pub(crate) fn new(client: Client) -> Self {
+        Self {
+            client,
+            tokens: Memory::new(TOKEN_LIFETIME),
+            rights: Memory::new(ACCESS_LIFETIME),
+        }
+    }
+
+    /// Who a bearer token belongs to.
+    pub(crate) async fn caller(&self, token: &str) -> Result<Caller> {
+        let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+        if let Some(known) = self.tokens.get(&digest) {
+            return known.ok_or(Error::Unauthenticated);
+        }
+        let review = TokenReview {
+            spec: TokenReviewSpec {
+                token: token.to_owned(),
+                ..TokenReviewSpec::default()
+            },
+            ..TokenReview::default()
+        };
+        let api: Api<TokenReview> = Api::all(self.client.clone());
+        let review = api
+            .create(&PostParams::default(), &review)
+            .await
+            .map_err(|error| Error::cluster("check the token", error))?;
+        let caller = review
+            .status
+            .filter(|status| status.authenticated == Some(true))
+            .and_then(|status| {
+                let user = status.user?;
+                Some(Caller {
+                    user: user.username?,
+                    groups: user.groups.unwrap_or_default(),
+                })
+            });
+        self.tokens.put(digest, caller.clone());
+        caller.ok_or(Error::Unauthenticated)
+    }
+
+    /// Whether the caller may do this; RBAC decides.
+    pub(crate) async fn may(&self, caller: &Caller, access: &Access) -> Result<bool> {
+        if caller.is_admin() {
+            return Ok(true);
+        }
+        let key = (caller.user.clone(), caller.groups.clone(), access.clone());
+        if let Some(known) = self.rights.get(&key) {
+            return Ok(known);
+        }
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let review = SelfSubjectAccessReview {
+            spec: SelfSubjectAccessReviewSpec {
+                resource_attributes: Some(ResourceAttributes {
+                    verb: some(access.verb),
+                    group: some(access.group),
+                    resource: some(access.resource),
+                    subresource: some(access.subresource),
+                    namespace: some(&access.namespace),
+                    ..ResourceAttributes::default()
+                }),
+                ..SelfSubjectAccessReviewSpec::default()
+            },
+            ..SelfSubjectAccessReview::default()
+        };
+        let api: Api<SelfSubjectAccessReview> = Api::all(impersonate(&self.client, caller));
+        let review = api
+            .create(&PostParams::default(), &review)
+            .await
+            .map_err(|error| Error::cluster("check the caller's rights", error))?;
+        let allowed = review.status.is_some_and(|status| status.allowed);
+        self.rights.put(key, allowed);
+        Ok(allowed)
+    }
+
+    /// The same, as an error for those who may not.
+    pub(crate) async fn demand(&self, caller: &Caller, access: &Access) -> Result<()> {
+        if self.may(caller, access).await? {
+            return Ok(());
+        }
+        let (verb, resource, namespace) = (access.verb, access.resource, &access.namespace);
+        let place = if namespace.is_empty() {
+            String::new()
+        } else {
+            format!(" in namespace {namespace:?}")
+        };
+        Err(Error::Forbidden(format!(
+            "{} may not {verb} {resource}{place}",
+            caller.user
+        )))
+    }
+
+    /// A client that acts as the caller.
+    pub(crate) fn client(&self, caller: &Caller) -> Client {
+        impersonate(&self.client, caller)
+    }
+}
+
+/// A client that sends `inner`'s requests with Kubernetes' impersonation headers.
+fn impersonate(inner: &Client, caller: &Caller) -> Client {
+    let inner = inner.clone();
+    let namespace = inner.default_namespace().to_owned();
+    let caller = caller.clone();
+    let service = tower::service_fn(move |mut request: http::Request<kube::client::Body>| {
+        let inner = inner.clone();
+        let headers = request.headers_mut();
+        // A name that is no header value cannot come from an authenticator; if it did, the empty
+        // name is one that no rule grants anything.
+        let value =
+            |text: &str| HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""));
+        headers.insert("impersonate-user", value(&caller.user));
+        for group in &caller.groups {
+            headers.append("impersonate-group", value(group));
+        }
+        async move { inner.send(request).await }
+    });
+    Client::new(service.map_err(tower::BoxError::from), namespace)
+}
+
+/// A small map whose entries expire.
+struct Memory<K, V> {
+    lifetime: Duration,
+    entries: Mutex<HashMap<K, (Instant, V)>>,
+}
+
+/// Beyond this many entries the expired ones are thrown out, and if that is not enough, all.
+const MEMORY_LIMIT: usize = 10_000;
+
+impl<K: std::hash::Hash + Eq, V: Clone> Memory<K, V> {
+    fn new(lifetime: Duration) -> Self {
+        Self {
+            lifetime,
+            entries: Mutex::new(HashMap::new()),
+        }
+    }
+
+    fn get(&self, key: &K) -> Option<V> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, value) = entries.get(key)?;
+        (at.elapsed() < self.lifetime).then(|| value.clone())
+    }
+
+    fn put(&self, key: K, value: V) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries.len() >= MEMORY_LIMIT {
+            entries.retain(|_, (at, _)| at.elapsed() < self.lifetime);
+        }
+        if entries.len() >= MEMORY_LIMIT {
+            entries.clear();
+        }
+        entries.insert(key, (Instant::now(), value));
+    }
+}

@@ -1,0 +1,24 @@
+//! The bodies of requests and answers. Names are in `snake_case`, times in RFC 3339.
+//!
+//! They live here and not in `api` because they carry their OpenAPI schemas, and because nothing
+//! below `rest` may depend on what the product's own API looks like. The command line reads the
+//! same types.
+
+mod error;
+mod job;
+mod logs;
+mod people;
+mod place;
+
+pub use self::error::{ErrorBody, ErrorDetail, FieldError};
+pub use self::job::{
+    Amounts, CreateRequest, CreateResponse, Deleted, EnvVar, Failure, FailureKind, JobDetail,
+    JobEvent, JobList, JobNode, JobState, JobStatus, JobSummary, Metric, MetricPoint, Preview,
+    Progress, SizesOfNode, Timeline, Usage, VolumeRequest, Waiting,
+};
+pub use self::logs::{LogLine, LogLines, SearchHit, SearchResult, WorkerLogs};
+pub use self::people::{Audit, AuditEntry, CreatedUser, NewUser, SignIn, User, WhoAmI};
+pub use self::place::{
+    Claim, ClaimRequest, Fit, FitVerdict, Namespace, NodeInfo, Preset, Queue, QueueEntry, Quota,
+    Runtime, SecretInfo, SecretRequest, Webhook,
+};

@@ -1,0 +1,397 @@
+//! Jobs: asking for one, and what one looks like.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// A request for a training job, in either form of the API.
+///
+/// Sizes are given once: nested in `config` (form A) or flat (form B). This type is what clients
+/// send; the server reads the body field by field, so that it can name every mistake at once.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateRequest {
+    #[schema(example = "user123")]
+    pub user_id: String,
+    #[schema(example = "user-123")]
+    pub namespace: String,
+    /// `pytorch`, `tensorflow`, `horovod`, `deepspeed`, `jax`, `xgboost` or `mlx`.
+    #[schema(example = "pytorch")]
+    pub framework: String,
+    /// The text of `train.py`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "print('training')")]
+    pub training_code: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<SizesOfNode>,
+    /// A name of your choice; otherwise `{user_id}-job-{time}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// A runtime other than the framework's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1000)]
+    pub num_nodes: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_request: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_limit: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_request: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 1024)]
+    pub gpu_count: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env_vars: Vec<EnvVar>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<VolumeRequest>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git_repository: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git_branch: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub node_selector: BTreeMap<String, String>,
+    /// How often the whole job may be restarted; otherwise the runtime decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 1000)]
+    pub max_restarts: Option<i64>,
+    /// Ends the job as failed after this many seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub deadline_seconds: Option<i64>,
+    /// Higher goes first in the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i64>,
+    /// Creates the job without starting it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspend: Option<bool>,
+}
+
+/// The sizes of form A.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct SizesOfNode {
+    #[schema(minimum = 1, maximum = 1000, example = 2)]
+    pub num_nodes: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 1024)]
+    pub gpu_per_node: Option<i64>,
+    /// A number of cores, or a quantity such as `"500m"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "4")]
+    pub cpu_per_node: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "16Gi")]
+    pub memory_per_node: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct EnvVar {
+    pub name: String,
+    #[serde(default)]
+    pub value: String,
+}
+
+/// A volume: exactly one of `pvc`, `configMap`, `hostPath` and `memory`.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VolumeRequest {
+    pub name: String,
+    /// The name of a PersistentVolumeClaim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pvc: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_map: Option<String>,
+    /// A folder of the machine, where the administrator allows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_path: Option<String>,
+    /// The size of a folder in memory, as `/dev/shm` needs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<String>,
+    pub mount_path: String,
+    #[serde(default)]
+    pub read_only: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct CreateResponse {
+    /// Always `success`; anything else is an error answer.
+    #[schema(example = "success")]
+    pub status: String,
+    #[schema(example = "user123-job-20251105130000")]
+    pub trainjob_name: String,
+    pub namespace: String,
+    pub created_at: Timestamp,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Deleted {
+    #[schema(example = "success")]
+    pub status: String,
+    pub trainjob_name: String,
+    pub namespace: String,
+}
+
+/// Where a job stands.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
+pub enum JobState {
+    /// Waiting for room, or starting.
+    Pending,
+    Running,
+    /// An attempt failed and the next one has not begun.
+    Restarting,
+    Suspended,
+    Complete,
+    Failed,
+}
+
+impl JobState {
+    pub const ALL: [Self; 6] = [
+        Self::Pending,
+        Self::Running,
+        Self::Restarting,
+        Self::Suspended,
+        Self::Complete,
+        Self::Failed,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Running => "Running",
+            Self::Restarting => "Restarting",
+            Self::Suspended => "Suspended",
+            Self::Complete => "Complete",
+            Self::Failed => "Failed",
+        }
+    }
+
+    pub fn is_finished(self) -> bool {
+        matches!(self, Self::Complete | Self::Failed)
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct JobStatus {
+    pub trainjob_name: String,
+    pub state: JobState,
+    #[schema(example = "jobset completed successfully")]
+    pub message: String,
+    pub created_at: Timestamp,
+    pub completed_at: Option<Timestamp>,
+}
+
+/// A job as it stands in a list.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct JobSummary {
+    pub name: String,
+    pub namespace: String,
+    pub uid: String,
+    pub user: Option<String>,
+    pub framework: Option<String>,
+    pub runtime: String,
+    pub state: JobState,
+    pub message: String,
+    pub num_nodes: i64,
+    /// Nodes whose training container runs now.
+    pub nodes_running: i64,
+    /// What one node asks for.
+    pub per_node: Amounts,
+    pub created_at: Timestamp,
+    /// When training began for the first time.
+    pub started_at: Option<Timestamp>,
+    pub completed_at: Option<Timestamp>,
+    /// From creation to the end, or until now.
+    pub duration_seconds: i64,
+    /// Restarts of the whole job and of single containers.
+    pub restarts: i64,
+    pub progress: Option<Progress>,
+    /// Whether the job only exists in the history any more.
+    #[serde(default)]
+    pub archived: bool,
+}
+
+/// Amounts of the three things that jobs ask for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Amounts {
+    /// In cores.
+    pub cpu: f64,
+    /// In bytes.
+    pub memory: i64,
+    pub gpu: i64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct JobList {
+    pub items: Vec<JobSummary>,
+    /// How many there are in all, with these filters.
+    pub total: usize,
+    /// Give this as `page` to get what follows.
+    pub next_page: Option<usize>,
+}
+
+/// A job in full.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct JobDetail {
+    #[serde(flatten)]
+    pub summary: JobSummary,
+    pub image: Option<String>,
+    pub command: Vec<String>,
+    pub max_restarts: Option<i64>,
+    pub nodes: Vec<JobNode>,
+    pub timeline: Timeline,
+    pub waiting: Option<Waiting>,
+    pub failure: Option<Failure>,
+    pub usage: Usage,
+    /// The latest value of each metric.
+    pub metrics: Vec<Metric>,
+}
+
+/// One node of a job: the pod of one rank.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct JobNode {
+    /// The rank; what `worker` means in the log calls.
+    pub worker: i64,
+    /// Which of the runtime's jobs it belongs to, `node` or `launcher`.
+    pub role: String,
+    pub pod: String,
+    /// `Pending`, `Running`, `Succeeded`, `Failed` or a reason such as `CrashLoopBackOff`.
+    pub state: String,
+    pub reason: Option<String>,
+    pub message: Option<String>,
+    pub exit_code: Option<i32>,
+    pub restarts: i64,
+    /// The machine that runs it.
+    pub machine: Option<String>,
+    pub address: Option<String>,
+    pub started_at: Option<Timestamp>,
+    pub finished_at: Option<Timestamp>,
+}
+
+/// Where the time went, in seconds. Phases that have not begun are absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Timeline {
+    /// From creation until the last node had a place.
+    pub queued_seconds: Option<i64>,
+    /// From then until training ran on every node: images, init containers.
+    pub starting_seconds: Option<i64>,
+    /// From then until the end, or until now.
+    pub training_seconds: Option<i64>,
+}
+
+/// Why a job does not run yet.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Waiting {
+    /// Its place in the queue; 1 goes next.
+    pub position: Option<i64>,
+    pub reason: String,
+}
+
+/// Why a job failed.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Failure {
+    pub kind: FailureKind,
+    /// One or two sentences for the person who wrote the code.
+    pub summary: String,
+    /// The node that failed first.
+    pub worker: Option<i64>,
+    pub exit_code: Option<i32>,
+    /// The log lines that show it.
+    pub evidence: Vec<String>,
+    pub hint: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    OutOfMemory,
+    GpuOutOfMemory,
+    MissingModule,
+    PythonException,
+    SyntaxError,
+    CollectiveTimeout,
+    RendezvousFailed,
+    ImagePull,
+    GitClone,
+    FileNotFound,
+    CommandNotFound,
+    DiskFull,
+    Signal,
+    Deadline,
+    Configuration,
+    NonZeroExit,
+}
+
+/// What a job has used so far.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Usage {
+    pub cpu_core_hours: f64,
+    pub memory_gib_hours: f64,
+    pub gpu_hours: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Progress {
+    /// From 0 to 100.
+    pub percent: f64,
+    pub remaining_seconds: Option<i64>,
+    /// Such as `epoch 2 of 3, step 120 of 469`.
+    pub step: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Metric {
+    pub name: String,
+    pub value: f64,
+    /// The points over time, thinned out; present in the answer about one metric or curve.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub points: Vec<MetricPoint>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MetricPoint {
+    pub time: Timestamp,
+    pub worker: i64,
+    pub step: Option<f64>,
+    pub value: f64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct JobEvent {
+    pub time: Timestamp,
+    /// `Normal` or `Warning`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub reason: String,
+    pub message: String,
+    /// What it happened to, such as `Pod/demo-node-0-0-x7k2p`.
+    pub object: String,
+    pub count: i64,
+}
+
+/// What a create request would make.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Preview {
+    pub trainjob_name: String,
+    /// The objects that the request itself creates.
+    #[schema(value_type = Vec<Object>)]
+    pub objects: Vec<Value>,
+    /// The pods and other objects that the controllers will derive from them.
+    #[schema(value_type = Vec<Object>)]
+    pub derived: Vec<Value>,
+    /// Where each field of the derived objects comes from, by its path.
+    pub provenance: BTreeMap<String, String>,
+    /// The same as one YAML document stream, ready for `kubectl apply -f -`.
+    pub yaml: String,
+}

@@ -1,0 +1,24 @@
+//! Labels, annotations and fixed names that only the product's own API writes.
+
+/// Marks what was made by us, as Kubernetes recommends.
+pub(crate) const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+pub(crate) const ASTRAGO: &str = "astrago";
+
+/// Label: the user that a job, a ConfigMap or a namespace belongs to.
+pub(crate) const USER: &str = "astrago.io/user";
+/// Label: the framework that the form named.
+pub(crate) const FRAMEWORK: &str = "astrago.io/framework";
+/// Label on a job's ConfigMap: the job.
+pub(crate) const JOB: &str = "astrago.io/trainjob";
+/// Annotation: how often the job may be restarted, overriding its runtime.
+pub(crate) use astrago_api::labels::MAX_RESTARTS;
+/// Annotation: the job's place in the queue; higher goes first.
+pub(crate) const PRIORITY: &str = "astrago.io/priority";
+/// Annotation: the create request without its code, so that a job can be cloned as it was asked for.
+pub(crate) const REQUEST: &str = "astrago.io/request";
+/// Label: a digest of the caller and the `Idempotency-Key`.
+pub(crate) const IDEMPOTENCY: &str = "astrago.io/idempotency";
+/// Annotation: a digest of the request body that came with the key.
+pub(crate) const REQUEST_DIGEST: &str = "astrago.io/request-digest";
+/// The `manager` of our entry in `runtimePatches`.
+pub(crate) const PATCH_MANAGER: &str = "astrago.io/rest";

@@ -1,0 +1,18 @@
+//! Addresses and handlers: take the request apart, call one function of [`app`](crate::app),
+//! send its answer.
+
+mod jobs;
+mod logs;
+
+use std::sync::Arc;
+
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::context::Context;
+
+/// Every operation of the API, with its description.
+pub(crate) fn all() -> OpenApiRouter<Arc<Context>> {
+    OpenApiRouter::new()
+        .merge(jobs::routes())
+        .merge(logs::routes())
+}

@@ -1,0 +1,205 @@
+//! From the objects of a job to what people want to know of it. Pure.
+
+mod amounts;
+mod nodes;
+mod state;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use astrago_api::{JobSet, TrainJob, conditions};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+
+pub(crate) use self::amounts::{of_pod, of_resources};
+pub(crate) use self::nodes::{node_of, nodes};
+use crate::model::{Amounts, JobState, JobStatus, JobSummary, Progress, Timeline, Usage};
+use crate::names;
+use crate::world::{Key, Tables};
+
+/// A job with everything that belongs to it, at one moment.
+pub(crate) struct Job {
+    pub(crate) job: Arc<TrainJob>,
+    pub(crate) job_set: Option<Arc<JobSet>>,
+    pub(crate) pods: Vec<Arc<Pod>>,
+    pub(crate) per_node: Amounts,
+    pub(crate) num_nodes: i64,
+    pub(crate) framework: Option<String>,
+}
+
+impl Job {
+    pub(crate) fn find(tables: &Tables, key: &Key) -> Option<Self> {
+        let job = Arc::clone(tables.jobs.get(key)?);
+        let runtime = tables
+            .cluster_runtimes
+            .get(&Key::new("", &job.spec.runtime_ref.name));
+        let spec = runtime.map(|runtime| &runtime.spec.0);
+        let num_nodes = job
+            .num_nodes()
+            .or_else(|| spec?.ml_policy.as_ref()?.num_nodes)
+            .unwrap_or(1);
+        let framework = job.labels().get(names::FRAMEWORK).cloned().or_else(|| {
+            runtime?
+                .labels()
+                .get(astrago_api::labels::FRAMEWORK)
+                .cloned()
+        });
+        let pods = tables.pods.of_job(key);
+        let resources = job
+            .spec
+            .trainer
+            .as_ref()
+            .and_then(|trainer| trainer.resources_per_node.as_ref());
+        let per_node = match resources {
+            Some(resources) => of_resources(resources),
+            None => pods.first().map(|pod| of_pod(pod)).unwrap_or_default(),
+        };
+        Some(Self {
+            job_set: tables.job_sets.get(key).cloned(),
+            pods,
+            per_node,
+            num_nodes: i64::from(num_nodes),
+            framework,
+            job,
+        })
+    }
+
+    pub(crate) fn created_at(&self) -> Timestamp {
+        self.job
+            .creation_timestamp()
+            .map_or(Timestamp::UNIX_EPOCH, |time| time.0)
+    }
+
+    pub(crate) fn state(&self) -> JobState {
+        state::state(self)
+    }
+
+    pub(crate) fn message(&self) -> String {
+        state::message(self)
+    }
+
+    /// When the job reached its end.
+    pub(crate) fn completed_at(&self) -> Option<Timestamp> {
+        let terminal = [
+            conditions::train_job::COMPLETE,
+            conditions::train_job::FAILED,
+        ];
+        self.job
+            .conditions()
+            .iter()
+            .find(|condition| {
+                condition.status == "True" && terminal.contains(&condition.type_.as_str())
+            })
+            .map(|condition| condition.last_transition_time.0)
+    }
+
+    /// Restarts of the whole job, plus those of single containers in the pods of now.
+    pub(crate) fn restarts(&self) -> i64 {
+        let whole = self
+            .job_set
+            .as_ref()
+            .and_then(|set| set.status.as_ref())
+            .map_or(0, |status| status.restarts);
+        let single: i32 = self.pods.iter().map(|pod| nodes::restarts(pod)).sum();
+        i64::from(whole) + i64::from(single)
+    }
+
+    pub(crate) fn status(&self) -> JobStatus {
+        JobStatus {
+            trainjob_name: self.job.name_any(),
+            state: self.state(),
+            message: self.message(),
+            created_at: self.created_at(),
+            completed_at: self.completed_at(),
+        }
+    }
+
+    pub(crate) fn summary(&self, progress: Option<Progress>, now: Timestamp) -> JobSummary {
+        let created_at = self.created_at();
+        let completed_at = self.completed_at();
+        JobSummary {
+            name: self.job.name_any(),
+            namespace: self.job.namespace().unwrap_or_default(),
+            uid: self.job.uid().unwrap_or_default(),
+            user: self.job.labels().get(names::USER).cloned(),
+            framework: self.framework.clone(),
+            runtime: self.job.spec.runtime_ref.name.clone(),
+            state: self.state(),
+            message: self.message(),
+            num_nodes: self.num_nodes,
+            nodes_running: nodes::running(&self.pods),
+            per_node: self.per_node.clone(),
+            created_at,
+            started_at: nodes::first_start(&self.pods),
+            completed_at,
+            duration_seconds: seconds(created_at, completed_at.unwrap_or(now)),
+            restarts: self.restarts(),
+            progress: progress.or_else(|| self.reported_progress()),
+            archived: false,
+        }
+    }
+
+    /// Progress as the training code itself reported it.
+    pub(crate) fn reported_progress(&self) -> Option<Progress> {
+        let status = self.job.status.as_ref()?.trainer_status.as_ref()?;
+        let percent = status.progress_percentage?;
+        Some(Progress {
+            percent: f64::from(percent),
+            remaining_seconds: status.estimated_remaining_seconds.map(i64::from),
+            step: format!("{percent} percent, as reported by the code"),
+        })
+    }
+
+    pub(crate) fn timeline(&self, now: Timestamp) -> Timeline {
+        let created = self.created_at();
+        let end = self.completed_at().unwrap_or(now);
+        let all = |times: Vec<Option<Timestamp>>| -> Option<Timestamp> {
+            let times: Option<Vec<Timestamp>> = times.into_iter().collect();
+            times?.into_iter().max()
+        };
+        let placed = all(self
+            .pods
+            .iter()
+            .map(|pod| nodes::scheduled_at(pod))
+            .collect());
+        let started = all(self.pods.iter().map(|pod| nodes::started_at(pod)).collect());
+        Timeline {
+            queued_seconds: Some(seconds(created, placed.unwrap_or(end))),
+            starting_seconds: placed.map(|placed| seconds(placed, started.unwrap_or(end))),
+            training_seconds: started.map(|started| seconds(started, end)),
+        }
+    }
+
+    /// What the nodes have held since they got their places.
+    pub(crate) fn usage(&self, now: Timestamp) -> Usage {
+        let end = self.completed_at().unwrap_or(now);
+        let mut usage = Usage::default();
+        for pod in &self.pods {
+            let Some(from) = nodes::scheduled_at(pod) else {
+                continue;
+            };
+            let until = nodes::finished_at(pod).unwrap_or(end);
+            let amounts = of_pod(pod);
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "hours and bytes for people to read"
+            )]
+            let (hours, memory, gpu) = (
+                seconds(from, until) as f64 / 3600.0,
+                amounts.memory as f64,
+                amounts.gpu as f64,
+            );
+            usage.cpu_core_hours += hours * amounts.cpu;
+            usage.memory_gib_hours += hours * memory / f64::from(1 << 30);
+            usage.gpu_hours += hours * gpu;
+        }
+        usage
+    }
+}
+
+fn seconds(from: Timestamp, until: Timestamp) -> i64 {
+    (until.as_second() - from.as_second()).max(0)
+}

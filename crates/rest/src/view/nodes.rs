@@ -1,0 +1,202 @@
+//! The nodes of a job: its pods, by rank.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use astrago_api::labels;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
+use kube::ResourceExt;
+
+use crate::model::JobNode;
+
+/// The container that trains, in every runtime.
+const TRAINING_CONTAINER: &str = "node";
+
+/// The nodes of a job, one per role and rank: the newest pod where there are several.
+pub(crate) fn nodes(pods: &[Arc<Pod>]) -> Vec<JobNode> {
+    let mut newest: BTreeMap<(String, i64), &Arc<Pod>> = BTreeMap::new();
+    for pod in pods {
+        let key = (role_of(pod).to_owned(), worker_of(pod));
+        let newer = newest
+            .get(&key)
+            .is_none_or(|other| created(pod) >= created(other));
+        if newer {
+            newest.insert(key, pod);
+        }
+    }
+    newest.into_values().map(|pod| node_view(pod)).collect()
+}
+
+/// The newest pod of one rank. Ranks count within the training job; a launcher is rank 0 where
+/// there is no other.
+pub(crate) fn node_of(pods: &[Arc<Pod>], worker: i64) -> Option<&Arc<Pod>> {
+    let candidates = |launcher: bool| {
+        pods.iter()
+            .filter(move |pod| worker_of(pod) == worker && (role_of(pod) == "launcher") == launcher)
+            .max_by_key(|pod| created(pod))
+    };
+    candidates(false).or_else(|| candidates(true))
+}
+
+/// The rank of a pod in its job.
+pub(crate) fn worker_of(pod: &Pod) -> i64 {
+    let index = |map: &BTreeMap<String, String>| map.get(labels::COMPLETION_INDEX)?.parse().ok();
+    index(pod.labels())
+        .or_else(|| index(pod.annotations()))
+        .unwrap_or(0)
+}
+
+pub(crate) fn role_of(pod: &Pod) -> &str {
+    pod.labels()
+        .get(labels::REPLICATED_JOB_NAME)
+        .map_or("node", String::as_str)
+}
+
+pub(super) fn restarts(pod: &Pod) -> i32 {
+    container_status(pod).map_or(0, |status| status.restart_count)
+}
+
+pub(super) fn running(pods: &[Arc<Pod>]) -> i64 {
+    let running = pods.iter().filter(|pod| {
+        container_status(pod)
+            .is_some_and(|status| status.state.as_ref().is_some_and(|s| s.running.is_some()))
+    });
+    i64::try_from(running.count()).unwrap_or(i64::MAX)
+}
+
+/// When the first of these pods began to train, in any attempt that is still known.
+pub(super) fn first_start(pods: &[Arc<Pod>]) -> Option<Timestamp> {
+    let starts = pods.iter().filter_map(|pod| {
+        let status = container_status(pod)?;
+        let last = status.last_state.as_ref().and_then(start_of);
+        let current = status.state.as_ref().and_then(start_of);
+        last.into_iter().chain(current).min()
+    });
+    starts.min()
+}
+
+pub(super) fn started_at(pod: &Pod) -> Option<Timestamp> {
+    container_status(pod)?.state.as_ref().and_then(start_of)
+}
+
+pub(super) fn finished_at(pod: &Pod) -> Option<Timestamp> {
+    let terminated = container_status(pod)?.state.as_ref()?.terminated.as_ref()?;
+    terminated.finished_at.as_ref().map(|time| time.0)
+}
+
+pub(super) fn scheduled_at(pod: &Pod) -> Option<Timestamp> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let scheduled = conditions
+        .iter()
+        .find(|c| c.type_ == "PodScheduled" && c.status == "True")?;
+    scheduled.last_transition_time.as_ref().map(|time| time.0)
+}
+
+pub(super) fn container_status(pod: &Pod) -> Option<&ContainerStatus> {
+    let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
+    statuses
+        .iter()
+        .find(|status| status.name == TRAINING_CONTAINER)
+        .or_else(|| statuses.first())
+}
+
+fn start_of(state: &ContainerState) -> Option<Timestamp> {
+    let running = state
+        .running
+        .as_ref()
+        .and_then(|running| running.started_at.as_ref());
+    let terminated = state
+        .terminated
+        .as_ref()
+        .and_then(|terminated| terminated.started_at.as_ref());
+    running.or(terminated).map(|time| time.0)
+}
+
+fn created(pod: &Pod) -> Option<Timestamp> {
+    pod.creation_timestamp().map(|time| time.0)
+}
+
+fn node_view(pod: &Pod) -> JobNode {
+    let status = pod.status.as_ref();
+    let phase = status
+        .and_then(|status| status.phase.clone())
+        .unwrap_or_else(|| "Pending".to_owned());
+    let container = container_status(pod);
+    let state = container.and_then(|container| container.state.as_ref());
+    let waiting = state.and_then(|state| state.waiting.as_ref());
+    let terminated = state
+        .and_then(|state| state.terminated.as_ref())
+        .or_else(|| container?.last_state.as_ref()?.terminated.as_ref());
+    let init = init_problem(pod);
+    let reason = waiting
+        .and_then(|waiting| waiting.reason.clone())
+        .filter(|reason| reason != "PodInitializing" && reason != "ContainerCreating")
+        .or_else(|| init.clone().map(|(reason, _)| reason))
+        .or_else(|| terminated.and_then(|terminated| terminated.reason.clone()))
+        .or_else(|| status.and_then(|status| status.reason.clone()));
+    let message = waiting
+        .and_then(|waiting| waiting.message.clone())
+        .or_else(|| init.map(|(_, message)| message))
+        .or_else(|| terminated.and_then(|terminated| terminated.message.clone()))
+        .or_else(|| status.and_then(|status| status.message.clone()))
+        .or_else(|| unscheduled(pod));
+    JobNode {
+        worker: worker_of(pod),
+        role: role_of(pod).to_owned(),
+        pod: pod.name_any(),
+        state: if waiting.is_some() {
+            reason.clone().unwrap_or(phase)
+        } else {
+            phase
+        },
+        reason,
+        message,
+        exit_code: terminated.map(|terminated| terminated.exit_code),
+        restarts: i64::from(restarts(pod)),
+        machine: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
+        address: status.and_then(|status| status.pod_ip.clone()),
+        started_at: state.and_then(start_of),
+        finished_at: finished_at(pod),
+    }
+}
+
+/// An init container that fails or cannot start, with what it says.
+fn init_problem(pod: &Pod) -> Option<(String, String)> {
+    let statuses = pod.status.as_ref()?.init_container_statuses.as_ref()?;
+    statuses.iter().find_map(|status| {
+        let state = status.state.as_ref()?;
+        if let Some(terminated) = state
+            .terminated
+            .as_ref()
+            .filter(|terminated| terminated.exit_code != 0)
+        {
+            let message = format!(
+                "init container {} exited with {}",
+                status.name, terminated.exit_code
+            );
+            return Some(("Init:Error".to_owned(), message));
+        }
+        let waiting = state.waiting.as_ref()?;
+        let reason = waiting
+            .reason
+            .clone()
+            .filter(|reason| reason != "PodInitializing")?;
+        Some((
+            format!("Init:{reason}"),
+            waiting.message.clone().unwrap_or_default(),
+        ))
+    })
+}
+
+/// Why a pod has no machine yet, in the scheduler's words.
+pub(super) fn unscheduled(pod: &Pod) -> Option<String> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let waiting = conditions
+        .iter()
+        .find(|c| c.type_ == "PodScheduled" && c.status == "False")?;
+    waiting
+        .message
+        .clone()
+        .filter(|message| !message.is_empty())
+}

@@ -1,0 +1,101 @@
+//! Where a job stands, in one word and in one sentence.
+
+use std::sync::Arc;
+
+use astrago_api::conditions;
+use k8s_openapi::api::core::v1::Pod;
+
+use super::{Job, nodes};
+use crate::model::JobState;
+
+pub(super) fn state(job: &Job) -> JobState {
+    if job.job.is_failed() {
+        return JobState::Failed;
+    }
+    if job.job.is_complete() {
+        return JobState::Complete;
+    }
+    if job.job.is_suspended() {
+        return JobState::Suspended;
+    }
+    let alive: Vec<&Arc<Pod>> = job
+        .pods
+        .iter()
+        .filter(|pod| pod.metadata.deletion_timestamp.is_none())
+        .collect();
+    let broken = alive.iter().any(|pod| is_broken(pod));
+    let running = alive.iter().any(|pod| is_running(pod));
+    if broken || (job.restarts() > 0 && !running) {
+        return JobState::Restarting;
+    }
+    if running {
+        JobState::Running
+    } else {
+        JobState::Pending
+    }
+}
+
+pub(super) fn message(job: &Job) -> String {
+    let state = state(job);
+    let condition = match state {
+        JobState::Complete => Some(conditions::train_job::COMPLETE),
+        JobState::Failed => Some(conditions::train_job::FAILED),
+        JobState::Suspended => Some(conditions::train_job::SUSPENDED),
+        JobState::Pending | JobState::Running | JobState::Restarting => None,
+    };
+    let written = condition
+        .and_then(|condition| conditions::find(job.job.conditions(), condition))
+        .map(|condition| condition.message.clone())
+        .filter(|message| !message.is_empty());
+    if let Some(written) = written {
+        return written;
+    }
+    let (running, wanted) = (nodes::running(&job.pods), job.num_nodes);
+    match state {
+        JobState::Suspended => conditions::train_job::MESSAGE_SUSPENDED.to_owned(),
+        JobState::Running => format!("{running} of {wanted} nodes are running"),
+        JobState::Restarting => format!("restart {} after a failure", job.restarts()),
+        JobState::Pending => pending(job),
+        JobState::Complete | JobState::Failed => state.as_str().to_owned(),
+    }
+}
+
+fn pending(job: &Job) -> String {
+    if let Some(reason) = job.pods.iter().find_map(|pod| nodes::unscheduled(pod)) {
+        return reason;
+    }
+    if job.pods.is_empty() {
+        return "waiting for its pods".to_owned();
+    }
+    "starting".to_owned()
+}
+
+/// A pod whose training container has failed and will be tried again.
+fn is_broken(pod: &Pod) -> bool {
+    let Some(status) = nodes::container_status(pod) else {
+        return false;
+    };
+    let Some(state) = &status.state else {
+        return false;
+    };
+    let failed = |code: i32| code != 0;
+    let ended_badly = state
+        .terminated
+        .as_ref()
+        .is_some_and(|terminated| failed(terminated.exit_code));
+    let backing_off = state.waiting.is_some()
+        && status
+            .last_state
+            .as_ref()
+            .and_then(|last| last.terminated.as_ref())
+            .is_some_and(|t| failed(t.exit_code));
+    ended_badly || backing_off
+}
+
+fn is_running(pod: &Pod) -> bool {
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Running" | "Succeeded"))
+}

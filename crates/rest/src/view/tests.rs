@@ -1,0 +1,127 @@
+//! States and messages, by table.
+
+use std::sync::Arc;
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn job(spec: Value, conditions: Value, pods: Vec<Value>, restarts: i32) -> Job {
+    let job = json!({
+        "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob",
+        "metadata": { "name": "demo", "namespace": "team", "creationTimestamp": "2025-11-05T13:00:00Z" },
+        "spec": spec,
+        "status": { "conditions": conditions },
+    });
+    let set = json!({
+        "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
+        "metadata": { "name": "demo", "namespace": "team" },
+        "spec": {}, "status": { "restarts": restarts },
+    });
+    Job {
+        job: Arc::new(serde_json::from_value(job).unwrap()),
+        job_set: Some(Arc::new(serde_json::from_value(set).unwrap())),
+        pods: pods
+            .into_iter()
+            .map(|pod| Arc::new(serde_json::from_value(pod).unwrap()))
+            .collect(),
+        per_node: Amounts::default(),
+        num_nodes: 2,
+        framework: None,
+    }
+}
+
+fn spec() -> Value {
+    json!({ "runtimeRef": { "name": "pytorch-simple" } })
+}
+
+fn condition(kind: &str, message: &str) -> Value {
+    json!([{ "type": kind, "status": "True", "reason": "R", "message": message,
+             "lastTransitionTime": "2025-11-05T13:05:00Z" }])
+}
+
+fn pod(index: u32, phase: &str, state: Value) -> Value {
+    json!({
+        "metadata": { "name": format!("demo-node-0-{index}-abcde"), "namespace": "team",
+            "labels": { "batch.kubernetes.io/job-completion-index": index.to_string() } },
+        "spec": { "containers": [{ "name": "node",
+            "resources": { "requests": { "cpu": "2", "memory": "1Gi" } } }] },
+        "status": { "phase": phase,
+            "conditions": [{ "type": "PodScheduled", "status": "True",
+                             "lastTransitionTime": "2025-11-05T13:01:00Z" }],
+            "containerStatuses": [{ "name": "node", "image": "", "imageID": "", "ready": true,
+                                    "restartCount": 0, "state": state }] },
+    })
+}
+
+fn running() -> Value {
+    json!({ "running": { "startedAt": "2025-11-05T13:02:00Z" } })
+}
+
+#[rstest]
+#[case::fresh(job(spec(), json!([]), vec![], 0), JobState::Pending, "waiting for its pods")]
+#[case::running(
+    job(spec(), json!([]), vec![pod(0, "Running", running()), pod(1, "Running", running())], 0),
+    JobState::Running, "2 of 2 nodes are running")]
+#[case::one_is_up(
+    job(spec(), json!([]), vec![pod(0, "Running", running()), pod(1, "Pending", json!({}))], 0),
+    JobState::Running, "1 of 2 nodes are running")]
+#[case::crashed(
+    job(spec(), json!([]), vec![pod(0, "Running", json!({ "terminated": { "exitCode": 1 } }))], 0),
+    JobState::Restarting, "restart 0 after a failure")]
+#[case::between_attempts(job(spec(), json!([]), vec![], 2), JobState::Restarting, "restart 2 after a failure")]
+#[case::complete(
+    job(spec(), condition("Complete", "jobset completed successfully"), vec![], 0),
+    JobState::Complete, "jobset completed successfully")]
+#[case::failed_wins_over_pods(
+    job(spec(), condition("Failed", "no more"), vec![pod(0, "Running", running())], 6),
+    JobState::Failed, "no more")]
+#[case::suspended(
+    job(json!({ "runtimeRef": { "name": "x" }, "suspend": true }), json!([]), vec![], 0),
+    JobState::Suspended, "TrainJob is suspended")]
+fn the_state_follows_from_the_objects(
+    #[case] job: Job,
+    #[case] want: JobState,
+    #[case] message: &str,
+) {
+    assert_eq!(job.state(), want);
+    assert_eq!(job.message(), message);
+}
+
+#[test]
+fn time_is_split_into_queued_starting_and_training() {
+    let job = job(
+        spec(),
+        condition("Complete", "done"),
+        vec![pod(0, "Succeeded", running())],
+        0,
+    );
+    let timeline = job.timeline(Timestamp::UNIX_EPOCH);
+    assert_eq!(
+        timeline,
+        Timeline {
+            queued_seconds: Some(60),
+            starting_seconds: Some(60),
+            training_seconds: Some(180)
+        }
+    );
+    let usage = job.usage(Timestamp::UNIX_EPOCH);
+    assert!((usage.cpu_core_hours - 2.0 * 240.0 / 3600.0).abs() < 1e-9);
+}
+
+#[test]
+fn the_newest_pod_of_a_rank_counts() {
+    let mut old = pod(1, "Failed", json!({ "terminated": { "exitCode": 1 } }));
+    old["metadata"]["creationTimestamp"] = json!("2025-11-05T13:00:00Z");
+    let mut new = pod(1, "Running", running());
+    new["metadata"]["creationTimestamp"] = json!("2025-11-05T13:03:00Z");
+    new["metadata"]["name"] = json!("demo-node-0-1-fresh");
+    let job = job(spec(), json!([]), vec![new, old], 1);
+    assert_eq!(
+        node_of(&job.pods, 1).unwrap().name_any(),
+        "demo-node-0-1-fresh"
+    );
+    assert_eq!(nodes(&job.pods).len(), 1);
+    assert!(node_of(&job.pods, 2).is_none());
+}

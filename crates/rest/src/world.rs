@@ -1,0 +1,181 @@
+//! What the cluster looks like right now, kept current by watches.
+//!
+//! One task per kind follows a watch and writes into its table; a read takes a shared lock for
+//! the time of a lookup and never waits for the network. Tables are indexed by the job that an
+//! object belongs to, so that one job's view costs the same with ten jobs as with ten thousand.
+//!
+//! | task | input | output |
+//! |---|---|---|
+//! | one per kind | watch of the kind over all namespaces | its table, and a [`Change`] per job |
+
+mod table;
+
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use astrago_api::{ClusterTrainingRuntime, JobSet, TrainJob, TrainingRuntime, labels};
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
+use kube::runtime::watcher::{self, Config};
+use kube::runtime::{WatchStreamExt, watcher as watch};
+use kube::{Api, Client, Resource, ResourceExt};
+use tokio::sync::{broadcast, watch as flag};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use self::table::{Key, Table};
+
+/// A job about which something changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) job: Key,
+    pub(crate) deleted: bool,
+}
+
+/// All tables. Fields are read through [`World::read`].
+pub(crate) struct Tables {
+    pub(crate) jobs: Table<TrainJob>,
+    pub(crate) job_sets: Table<JobSet>,
+    pub(crate) pods: Table<Pod>,
+    pub(crate) events: Table<Event>,
+    pub(crate) nodes: Table<Node>,
+    pub(crate) namespaces: Table<Namespace>,
+    pub(crate) cluster_runtimes: Table<ClusterTrainingRuntime>,
+    pub(crate) runtimes: Table<TrainingRuntime>,
+}
+
+pub(crate) struct World {
+    tables: RwLock<Tables>,
+    changes: broadcast::Sender<Change>,
+    synced: flag::Sender<u32>,
+}
+
+/// How many kinds are followed.
+const KINDS: u32 = 8;
+
+impl World {
+    pub(crate) fn new() -> Arc<Self> {
+        let tables = Tables {
+            jobs: Table::new(|job: &TrainJob| Some(Key::of(job))),
+            job_sets: Table::new(|set: &JobSet| Some(Key::of(set))),
+            pods: Table::new(job_of_pod),
+            events: Table::new(|_| None),
+            nodes: Table::new(|_| None),
+            namespaces: Table::new(|_| None),
+            cluster_runtimes: Table::new(|_| None),
+            runtimes: Table::new(|_| None),
+        };
+        let (changes, _) = broadcast::channel(4096);
+        let (synced, _) = flag::channel(0);
+        Arc::new(Self {
+            tables: RwLock::new(tables),
+            changes,
+            synced,
+        })
+    }
+
+    /// Follows every kind until `stop`.
+    pub(crate) async fn follow(self: Arc<Self>, client: Client, stop: CancellationToken) {
+        let all = futures::future::join_all([
+            self.table(&client, |tables| &mut tables.jobs),
+            self.table(&client, |tables| &mut tables.job_sets),
+            self.table(&client, |tables| &mut tables.pods),
+            self.table(&client, |tables| &mut tables.events),
+            self.table(&client, |tables| &mut tables.nodes),
+            self.table(&client, |tables| &mut tables.namespaces),
+            self.table(&client, |tables| &mut tables.cluster_runtimes),
+            self.table(&client, |tables| &mut tables.runtimes),
+        ]);
+        tokio::select! {
+            _ = all => {}
+            () = stop.cancelled() => {}
+        }
+    }
+
+    /// Waits until every table has been filled once.
+    pub(crate) async fn synced(&self) {
+        let mut synced = self.synced.subscribe();
+        // The sender lives as long as `self`, so waiting cannot fail.
+        let _ = synced.wait_for(|kinds| *kinds >= KINDS).await;
+    }
+
+    pub(crate) fn is_synced(&self) -> bool {
+        *self.synced.borrow() >= KINDS
+    }
+
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Tables> {
+        self.tables.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn changes(&self) -> broadcast::Receiver<Change> {
+        self.changes.subscribe()
+    }
+
+    fn table<K>(
+        self: &Arc<Self>,
+        client: &Client,
+        select: fn(&mut Tables) -> &mut Table<K>,
+    ) -> futures::future::BoxFuture<'static, ()>
+    where
+        K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + Sync + 'static,
+        K: serde::de::DeserializeOwned,
+    {
+        let world = Arc::clone(self);
+        let api: Api<K> = Api::all(client.clone());
+        Box::pin(async move {
+            let mut events = watch(api, Config::default()).default_backoff().boxed();
+            let mut filled = false;
+            loop {
+                match events.try_next().await {
+                    Ok(Some(event)) => {
+                        let done = matches!(event, watcher::Event::InitDone);
+                        world.apply(event, select);
+                        if done && !filled {
+                            filled = true;
+                            world.synced.send_modify(|kinds| *kinds += 1);
+                        }
+                    }
+                    Ok(None) => return,
+                    Err(error) => {
+                        let error = crate::error::chain(&error);
+                        tracing::warn!(kind = %K::kind(&()), error, "watch broke; trying again");
+                    }
+                }
+            }
+        })
+    }
+
+    fn apply<K>(&self, event: watcher::Event<K>, select: fn(&mut Tables) -> &mut Table<K>)
+    where
+        K: Resource<DynamicType = ()> + Clone,
+    {
+        let changed = {
+            let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+            let table = select(&mut tables);
+            match event {
+                watcher::Event::Init => {
+                    table.begin();
+                    Vec::new()
+                }
+                watcher::Event::InitApply(object) | watcher::Event::Apply(object) => {
+                    table.insert(object).into_iter().collect()
+                }
+                watcher::Event::InitDone => table.finish(),
+                watcher::Event::Delete(object) => {
+                    table.remove(&Key::of(&object)).into_iter().collect()
+                }
+            }
+        };
+        for job in changed {
+            let deleted = self.read().jobs.get(&job).is_none();
+            // Nobody listening is not an error.
+            let _ = self.changes.send(Change { job, deleted });
+        }
+    }
+}
+
+fn job_of_pod(pod: &Pod) -> Option<Key> {
+    let job = pod.labels().get(labels::JOBSET_NAME)?;
+    Some(Key {
+        namespace: pod.namespace().unwrap_or_default(),
+        name: job.clone(),
+    })
+}
