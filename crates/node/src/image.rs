@@ -6,15 +6,26 @@
 //!   when the node started. Nothing is fetched; the sandbox lays a private overlay over them.
 //! - [`Images::resolve`]: an OCI image from a registry, as overlay layers in the node's store.
 
+mod blob;
 mod config;
+mod credentials;
+mod digest;
 mod host;
+mod pull;
+mod registry;
+mod store;
+mod unpack;
 
+use std::io;
 use std::path::PathBuf;
 
+use oci_client::errors::OciDistributionError;
 use serde::{Deserialize, Serialize};
 
 pub use config::Config;
+pub use credentials::{Credentials, Error as CredentialsError};
 pub use host::{Error as HostError, Python};
+pub use pull::{Images, Policy, Progress};
 
 /// A root file system, ready to be laid under a container's own writable layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,5 +69,75 @@ impl Root {
                 format!("{name}@{digest}")
             }
         }
+    }
+}
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an image cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{image:?} is not a valid image name")]
+    Name { image: String },
+    #[error("image {image} is not on this machine, and its pull policy is Never")]
+    NotPresent { image: String },
+    #[error("image {image} does not exist in its registry")]
+    NotFound { image: String },
+    #[error("the registry does not let this pod have image {image}; check its imagePullSecrets")]
+    Unauthorized { image: String },
+    #[error("image {image} is not made for {wanted}, only for: {offered}")]
+    Platform {
+        image: String,
+        wanted: String,
+        offered: String,
+    },
+    #[error("image {image} is broken: {what} cannot be used")]
+    Invalid { image: String, what: &'static str },
+    #[error("image {image} does not fit into the space for images, which is {quota} bytes")]
+    Quota { image: String, quota: u64 },
+    #[error("failed to talk to the registry of image {image}")]
+    Registry {
+        image: String,
+        source: Box<OciDistributionError>,
+    },
+    #[error("failed to get the manifest of image {image}")]
+    Manifest {
+        image: String,
+        source: Box<OciDistributionError>,
+    },
+    #[error("failed to get {digest} of image {image}")]
+    Blob {
+        image: String,
+        digest: String,
+        source: blob::Error,
+    },
+    #[error("failed to use the image store")]
+    Store(#[source] io::Error),
+    #[error("the node is stopping")]
+    Interrupted,
+}
+
+impl Error {
+    /// The reason for which a container waits, in Kubernetes' words.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Name { .. } => "InvalidImageName",
+            Self::NotPresent { .. } => "ErrImageNeverPull",
+            Self::NotFound { .. }
+            | Self::Unauthorized { .. }
+            | Self::Platform { .. }
+            | Self::Invalid { .. }
+            | Self::Quota { .. }
+            | Self::Registry { .. }
+            | Self::Manifest { .. }
+            | Self::Blob { .. }
+            | Self::Store(_)
+            | Self::Interrupted => "ErrImagePull",
+        }
+    }
+
+    /// Trying again without a change cannot help.
+    pub fn is_permanent(&self) -> bool {
+        matches!(self, Self::Name { .. } | Self::NotPresent { .. })
     }
 }

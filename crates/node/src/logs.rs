@@ -19,13 +19,23 @@
 //!   newer ones alone when it rotates, up to a bound, so that a slow `logs -f` loses nothing.
 //! - The kernel tells a waiting reader about writes (inotify); nothing is polled.
 
+mod collect;
 mod files;
+mod reader;
 mod record;
+mod stream;
+mod tail;
 mod writer;
+
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 
+pub use collect::{Retention, collect};
 pub use files::{attempts, find_pod};
+pub use reader::{Options, Reader, Step, is_being_written};
+pub use stream::stream;
 pub use writer::{Limits, Writer};
 
 /// Where a container's output came from.
