@@ -20,8 +20,10 @@ pub mod events;
 pub mod leader;
 pub mod mirror;
 pub mod options;
+pub mod persistent_volume_claim;
 pub mod queue;
 pub mod report;
+pub mod scheduler;
 
 use std::sync::Arc;
 
@@ -64,6 +66,14 @@ async fn work(client: Client, options: &Options, stop: CancellationToken) {
         notices,
         stop.clone(),
     )));
+    if options.scheduler {
+        // They subscribe to the mirrors, so they come before the watches start.
+        tasks.push(Box::pin(scheduler::run(Arc::clone(&context), stop.clone())));
+        tasks.push(Box::pin(persistent_volume_claim::run(
+            &context,
+            stop.clone(),
+        )));
+    }
     follow(&context, &stop, &tasks);
     while tasks.next().await.is_some() {}
 }

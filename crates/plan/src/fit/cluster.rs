@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 
-use super::place::{self, Moment, Verdict};
+use super::place::{self, Moment, Shape, Verdict};
 use super::{Cause, PodNeed, Resources, Result};
 
 /// What placement has to know of a node.
@@ -76,18 +76,23 @@ impl Cluster {
         if let Some(nodes) = place::place(&shapes, &self.nodes, &self.free, Moment::Now) {
             return Verdict::Now(place::in_pod_order(&shapes, nodes, pods.len()));
         }
-        if self.nodes.is_empty() {
-            return Verdict::Later(Cause::NotReady);
+        let cause = self.refusal(&shapes);
+        if cause.is_final() {
+            Verdict::Never(cause)
+        } else {
+            Verdict::Later(cause)
         }
-        let capacity: Vec<_> = self
-            .nodes
-            .iter()
-            .map(|node| node.allocatable.clone())
-            .collect();
-        if place::place(&shapes, &self.nodes, &capacity, Moment::Ever).is_none() {
-            return Verdict::Never(place::never_because(&shapes, &self.nodes));
+    }
+
+    /// Why a gang of these shapes, for which there is no placement, does not fit.
+    pub fn refusal(&self, shapes: &[Shape<'_>]) -> Cause {
+        let capacity: Vec<_> = self.nodes.iter().map(|node| &node.allocatable).collect();
+        let fits_when_empty = place::place(shapes, &self.nodes, &capacity, Moment::Ever).is_some();
+        if fits_when_empty || self.nodes.is_empty() {
+            place::waits_because(shapes, &self.nodes, &self.free)
+        } else {
+            place::never_because(shapes, &self.nodes)
         }
-        Verdict::Later(place::waits_because(&shapes, &self.nodes, &self.free))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Finding a node for every pod of a gang, or the reason why there is none.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::cmp::Reverse;
 
 use astrago_api::quantity::Amount;
@@ -66,10 +66,10 @@ pub fn shapes<'a>(pods: impl IntoIterator<Item = &'a PodNeed>) -> Vec<Shape<'a>>
 }
 
 /// Finds a node (by index) for every pod, in the order of the shapes and their members.
-pub fn place(
+pub fn place<R: Borrow<Resources>>(
     shapes: &[Shape<'_>],
     nodes: &[NodeInfo],
-    free: &[Resources],
+    free: &[R],
     moment: Moment,
 ) -> Option<Vec<usize>> {
     let usable: Vec<Vec<usize>> = shapes
@@ -94,14 +94,17 @@ enum Policy {
     Packed,
 }
 
-fn fill(
+fn fill<R: Borrow<Resources>>(
     shapes: &[Shape<'_>],
     nodes: &[NodeInfo],
-    free: &[Resources],
+    free: &[R],
     usable: &[Vec<usize>],
     policy: Policy,
 ) -> Option<Vec<usize>> {
-    let mut free: Vec<Cow<'_, Resources>> = free.iter().map(Cow::Borrowed).collect();
+    let mut free: Vec<Cow<'_, Resources>> = free
+        .iter()
+        .map(|free| Cow::Borrowed(free.borrow()))
+        .collect();
     let mut chosen = Vec::new();
     for (shape, usable) in shapes.iter().zip(usable) {
         let need = &shape.need.requests;

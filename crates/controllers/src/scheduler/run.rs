@@ -1,0 +1,215 @@
+//! The task of the scheduler.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use astrago_api::JobSet;
+use futures::future;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, ResourceQuota};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio_util::sync::CancellationToken;
+
+use super::act::Actor;
+use super::decide;
+use super::world::World;
+use crate::context::Context;
+use crate::mirror::Mirror;
+use crate::queue::ObjectKey;
+
+/// While something waits, it is looked at again this often even if nothing happens.
+const RESYNC: SignedDuration = SignedDuration::from_secs(5);
+
+/// After a request failed, the next try comes this much later.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The longest pause between two passes in a burst of changes.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// An object has changed; which one, and where its newest state is to be found.
+#[derive(Clone, Debug)]
+enum Change {
+    Pod(ObjectKey),
+    Node(ObjectKey),
+    Job(ObjectKey),
+    JobSet(ObjectKey),
+    Class(ObjectKey),
+    Quota(ObjectKey),
+    Claim(ObjectKey),
+}
+
+/// Kinds that nobody but the scheduler reads.
+struct OwnMirrors {
+    sets: Mirror<JobSet>,
+    classes: Mirror<PriorityClass>,
+    quotas: Mirror<ResourceQuota>,
+    claims: Mirror<PersistentVolumeClaim>,
+}
+
+/// Schedules pods until cancelled.
+pub async fn run(context: Arc<Context>, stop: CancellationToken) {
+    let own = OwnMirrors {
+        sets: Mirror::new(|_| Vec::new()),
+        classes: Mirror::new(|_| Vec::new()),
+        quotas: Mirror::new(|_| Vec::new()),
+        claims: Mirror::new(|_| Vec::new()),
+    };
+    let (sender, changes) = unbounded_channel();
+    let mirrors = &context.mirrors;
+    forward(&mirrors.pods, &sender, Change::Pod);
+    forward(&mirrors.nodes, &sender, Change::Node);
+    forward(&mirrors.jobs, &sender, Change::Job);
+    forward(&own.sets, &sender, Change::JobSet);
+    forward(&own.classes, &sender, Change::Class);
+    forward(&own.quotas, &sender, Change::Quota);
+    forward(&own.claims, &sender, Change::Claim);
+    let client = || context.client.clone();
+    future::join5(
+        own.sets.run(Api::all(client()), stop.clone()),
+        own.classes.run(Api::all(client()), stop.clone()),
+        own.quotas.run(Api::all(client()), stop.clone()),
+        own.claims.run(Api::all(client()), stop.clone()),
+        stop.run_until_cancelled(work(&context, &own, &sender, changes)),
+    )
+    .await;
+}
+
+/// Tells of changes by their key only: whoever reads the key finds the newest state, so that
+/// nothing old can overtake something new.
+fn forward<K>(mirror: &Mirror<K>, sender: &UnboundedSender<Change>, wrap: fn(ObjectKey) -> Change)
+where
+    K: Resource<DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static,
+{
+    let sender = sender.clone();
+    mirror.subscribe(move |change| {
+        if let Some(object) = change.latest() {
+            // The receiver is gone only when the scheduler has ended.
+            let _ = sender.send(wrap(ObjectKey::of(&**object)));
+        }
+    });
+}
+
+async fn work(
+    context: &Arc<Context>,
+    own: &OwnMirrors,
+    sender: &UnboundedSender<Change>,
+    mut changes: UnboundedReceiver<Change>,
+) {
+    let mirrors = &context.mirrors;
+    // Nothing is decided before all is known: an unseen pod would be room given away twice.
+    future::join3(
+        mirrors.pods.ready(),
+        mirrors.nodes.ready(),
+        mirrors.jobs.ready(),
+    )
+    .await;
+    let quotas_and_claims = future::join(own.quotas.ready(), own.claims.ready());
+    future::join3(own.sets.ready(), own.classes.ready(), quotas_and_claims).await;
+    for change in everything(context, own) {
+        // The receiver is our own.
+        let _ = sender.send(change);
+    }
+    let mut world = World::default();
+    let mut actor = Actor::new(Arc::clone(context));
+    let mut dirty = false;
+    let mut pause = Duration::ZERO;
+    let mut retry = None;
+    let mut resync = context.clock.now();
+    loop {
+        let retry_at = retry.unwrap_or_else(tokio::time::Instant::now);
+        tokio::select! {
+            change = changes.recv() => {
+                let Some(change) = change else { return };
+                dirty |= take_in(context, own, &mut world, &mut actor, &change);
+            }
+            () = context.clock.sleep_until(resync), if world.has_pending() => dirty = true,
+            () = tokio::time::sleep_until(retry_at), if retry.is_some() => dirty = true,
+        }
+        if dirty {
+            // In a burst the scheduler works at most half of the time and takes in more at once.
+            tokio::time::sleep(pause).await;
+        }
+        while let Ok(change) = changes.try_recv() {
+            dirty |= take_in(context, own, &mut world, &mut actor, &change);
+        }
+        if std::mem::take(&mut dirty) {
+            let start = Instant::now();
+            let sure = actor.make_sure(&mut world).await;
+            let decision = decide(world.snapshot(context.clock.now()));
+            actor.forget_all_but(&decision.wait);
+            let done = actor.carry_out(&mut world, decision).await && sure;
+            retry = (!done).then(|| tokio::time::Instant::now() + RETRY);
+            resync = context
+                .clock
+                .now()
+                .saturating_add(RESYNC)
+                .unwrap_or(Timestamp::MAX);
+            pause = start.elapsed().min(LONGEST_PAUSE);
+        }
+    }
+}
+
+fn everything(context: &Context, own: &OwnMirrors) -> Vec<Change> {
+    fn keys<K>(mirror: &Mirror<K>, wrap: fn(ObjectKey) -> Change) -> impl Iterator<Item = Change>
+    where
+        K: Resource<DynamicType = ()>
+            + Clone
+            + std::fmt::Debug
+            + DeserializeOwned
+            + Send
+            + Sync
+            + 'static,
+    {
+        mirror
+            .all()
+            .into_iter()
+            .map(move |object| wrap(ObjectKey::of(&*object)))
+    }
+    let mirrors = &context.mirrors;
+    keys(&mirrors.nodes, Change::Node)
+        .chain(keys(&mirrors.jobs, Change::Job))
+        .chain(keys(&own.sets, Change::JobSet))
+        .chain(keys(&own.classes, Change::Class))
+        .chain(keys(&own.quotas, Change::Quota))
+        .chain(keys(&own.claims, Change::Claim))
+        .chain(keys(&mirrors.pods, Change::Pod))
+        .collect()
+}
+
+/// Answers whether a pass is due.
+fn take_in(
+    context: &Context,
+    own: &OwnMirrors,
+    world: &mut World,
+    actor: &mut Actor,
+    change: &Change,
+) -> bool {
+    let mirrors = &context.mirrors;
+    match change {
+        Change::Pod(key) => world.set_pod(key, mirrors.pods.get(key).as_deref()),
+        Change::Node(key) => world.set_node(&key.name, mirrors.nodes.get(key).as_deref()),
+        Change::Job(key) => world.set_job(key, mirrors.jobs.get(key).as_deref()),
+        Change::JobSet(key) => world.set_job_set(key, own.sets.get(key).as_deref()),
+        Change::Class(key) => world.set_priority_class(&key.name, own.classes.get(key).as_deref()),
+        Change::Quota(key) => {
+            let quota = own.quotas.get(key);
+            let status = quota.as_ref().and_then(|quota| quota.status.as_ref());
+            actor.forget_quota(key, status.and_then(|status| status.used.as_ref()));
+            world.set_quota(key, quota.as_deref())
+        }
+        Change::Claim(key) => {
+            let claim = own.claims.get(key);
+            let usable = claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_none());
+            world.set_claim(key, usable)
+        }
+    }
+}
