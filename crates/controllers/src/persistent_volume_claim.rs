@@ -62,7 +62,8 @@ pub async fn run(context: &Context, stop: CancellationToken) {
         }
     };
     let follow = claims.run(Api::all(context.client.clone()), stop.clone());
-    futures::future::join(follow, stop.run_until_cancelled(bind_all)).await;
+    let tasks = futures::future::join(follow, stop.run_until_cancelled(bind_all));
+    Box::pin(tasks).await;
 }
 
 /// The status that a claim should have, if it has another.

@@ -49,13 +49,13 @@ impl Pass {
     /// Starts the gang, or lets it wait.
     pub(super) fn consider(&mut self, gang: Gang) {
         let started = gang.bound > 0;
-        if let Err(cause) = self.check_quotas(&gang) {
+        if let Some(cause) = self.quota_refusal(&gang) {
             self.refuse(gang, cause);
             return;
         }
         match self.find_nodes(&gang, started) {
             Ok(nodes) => self.start(&gang, &nodes),
-            Err(cause) => self.refuse(gang, cause),
+            Err(cause) => self.refuse(gang, *cause),
         }
     }
 
@@ -64,7 +64,7 @@ impl Pass {
     }
 
     /// A gang that was started already may use what others hold: it comes first.
-    fn find_nodes(&mut self, gang: &Gang, started: bool) -> Result<Vec<usize>, Cause> {
+    fn find_nodes(&mut self, gang: &Gang, started: bool) -> Result<Vec<usize>, Box<Cause>> {
         let cluster = &self.world.cluster;
         let shapes = backfill::shapes_of(gang);
         let in_order = |nodes: Vec<usize>| {
@@ -75,14 +75,15 @@ impl Pass {
             pairs.sort_unstable();
             pairs.into_iter().map(|(_, node)| node).collect::<Vec<_>>()
         };
-        if !started && !self.waiting.is_empty() {
-            if let Some(nodes) = place(&shapes, &cluster.nodes, &self.open, Moment::Now) {
-                return Ok(in_order(nodes));
-            }
+        if !started
+            && !self.waiting.is_empty()
+            && let Some(nodes) = place(&shapes, &cluster.nodes, &self.open, Moment::Now)
+        {
+            return Ok(in_order(nodes));
         }
         let nodes = match place(&shapes, &cluster.nodes, &cluster.free, Moment::Now) {
             Some(nodes) => in_order(nodes),
-            None => return Err(self.why_not(gang)),
+            None => return Err(Box::new(self.why_not(gang))),
         };
         if started || self.waiting.is_empty() {
             return Ok(nodes);
@@ -100,7 +101,7 @@ impl Pass {
         if backfill::is_harmless(&trial, &self.waiting, gang, &taken, budget) {
             Ok(nodes)
         } else {
-            Err(Cause::Kept)
+            Err(Box::new(Cause::Kept))
         }
     }
 
@@ -108,15 +109,18 @@ impl Pass {
         self.world.cluster.refusal(&backfill::shapes_of(gang))
     }
 
-    fn check_quotas(&self, gang: &Gang) -> Result<(), Cause> {
+    fn quota_refusal(&self, gang: &Gang) -> Option<Cause> {
         let none = Resources::default();
-        for (quota, held) in self.world.quotas.iter().zip(&self.quota_holds) {
-            if quota.namespace == gang.rank.key.namespace {
-                let held = if gang.bound > 0 { &none } else { held };
-                quota.check(gang.pods.iter().map(|pod| pod.charge.as_ref()), held)?;
-            }
-        }
-        Ok(())
+        let mut quotas = self
+            .world
+            .quotas
+            .iter()
+            .zip(&self.quota_holds)
+            .filter(|(quota, _)| quota.namespace == gang.rank.key.namespace);
+        quotas.find_map(|(quota, held)| {
+            let held = if gang.bound > 0 { &none } else { held };
+            quota.refusal(gang.pods.iter().map(|pod| pod.charge.as_ref()), held)
+        })
     }
 
     fn start(&mut self, gang: &Gang, nodes: &[usize]) {

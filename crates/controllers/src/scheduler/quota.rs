@@ -32,6 +32,9 @@ pub struct Quota {
     pub scopes: Vec<ScopedResourceSelectorRequirement>,
 }
 
+/// One way in which a quota can refuse an amount.
+type Test = fn(&Quota, &Resources, &str, Amount) -> Option<Cause>;
+
 impl Quota {
     /// Reads a quota, with nothing used. Amounts that cannot be read do not limit anything.
     pub fn of(quota: &ResourceQuota) -> Self {
@@ -85,27 +88,26 @@ impl Quota {
         self.used.subtract(&charge);
     }
 
-    /// Whether pods with these charges fit into what is left, and if not, why.
-    pub fn check<'a>(
+    /// Why pods with these charges do not fit into what is left; `None` if they do.
+    pub fn refusal<'a>(
         &self,
         charges: impl Iterator<Item = &'a Charge>,
         held: &Resources,
-    ) -> Result<(), Cause> {
+    ) -> Option<Cause> {
         let mut needed = Resources::default();
         for charge in charges {
             needed.add(&self.charge(charge));
         }
         // What is hopeless is said before what only takes time.
-        let tests: [fn(&Self, &Resources, &str, Amount) -> Option<Cause>; 3] =
-            [Self::exceeds, Self::lacks, Self::is_kept];
+        let tests: [Test; 3] = [Self::exceeds, Self::lacks, Self::is_kept];
         for test in tests {
             for (key, needed) in needed.iter().filter(|(_, needed)| needed.is_positive()) {
                 if let Some(cause) = test(self, held, key, *needed) {
-                    return Err(cause);
+                    return Some(cause);
                 }
             }
         }
-        Ok(())
+        None
     }
 
     fn exceeds(&self, _: &Resources, key: &str, needed: Amount) -> Option<Cause> {

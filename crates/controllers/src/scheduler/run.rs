@@ -67,14 +67,14 @@ pub async fn run(context: Arc<Context>, stop: CancellationToken) {
     forward(&own.quotas, &sender, Change::Quota);
     forward(&own.claims, &sender, Change::Claim);
     let client = || context.client.clone();
-    future::join5(
+    let tasks = future::join5(
         own.sets.run(Api::all(client()), stop.clone()),
         own.classes.run(Api::all(client()), stop.clone()),
         own.quotas.run(Api::all(client()), stop.clone()),
         own.claims.run(Api::all(client()), stop.clone()),
         stop.run_until_cancelled(work(&context, &own, &sender, changes)),
-    )
-    .await;
+    );
+    Box::pin(tasks).await;
 }
 
 /// Tells of changes by their key only: whoever reads the key finds the newest state, so that

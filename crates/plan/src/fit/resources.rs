@@ -119,6 +119,15 @@ impl Resources {
     }
 }
 
+impl<'a> IntoIterator for &'a Resources {
+    type Item = (&'a String, &'a Amount);
+    type IntoIter = btree_map::Iter<'a, String, Amount>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
 impl<'a> FromIterator<(&'a str, Amount)> for Resources {
     fn from_iter<I: IntoIterator<Item = (&'a str, Amount)>>(amounts: I) -> Self {
         Self(

@@ -181,7 +181,10 @@ fn gpus_are_packed_and_the_rest_is_balanced_away_from_them() {
     cluster.free[1].set(GPU, Amount::whole(2));
     cluster.free[2].set("cpu", Amount::whole(8));
     let gpu = pod(&[("cpu", "1"), (GPU, "2")]);
-    assert_eq!(cluster.verdict(&[gpu.clone()]), Verdict::Now(vec![1]));
+    assert_eq!(
+        cluster.verdict(std::slice::from_ref(&gpu)),
+        Verdict::Now(vec![1])
+    );
     assert_eq!(
         cluster.verdict(&[gpu.clone(), gpu]),
         Verdict::Now(vec![1, 0])
@@ -315,14 +318,14 @@ proptest! {
         let verdict = cluster.verdict(&vec![need.clone(); pods]);
         match verdict {
             Verdict::Now(nodes) => {
-                prop_assert!(room >= pods as i64);
+                prop_assert!(room >= i64::try_from(pods).unwrap());
                 prop_assert_eq!(nodes.len(), pods);
                 for node in nodes {
                     prop_assert!(cluster.free[node].covers(&need.requests));
                     cluster.free[node].subtract(&need.requests);
                 }
             }
-            Verdict::Later(_) | Verdict::Never(_) => prop_assert!(room < pods as i64),
+            Verdict::Later(_) | Verdict::Never(_) => prop_assert!(room < i64::try_from(pods).unwrap()),
         }
     }
 }
