@@ -4,8 +4,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use astrago_api::{ClusterTrainingRuntime, JobSet, TrainJob, TrainingRuntime};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use kube::{Client, Resource};
 use tokio::sync::mpsc;
 
@@ -69,6 +70,16 @@ impl Context {
 /// One shared copy per kind.
 #[derive(Debug)]
 pub struct Mirrors {
+    /// TrainJobs, by [`runtime_entry`].
+    pub train_jobs: Mirror<TrainJob>,
+    /// Runtimes of the cluster, without an index.
+    pub cluster_runtimes: Mirror<ClusterTrainingRuntime>,
+    /// Runtimes of namespaces, without an index.
+    pub runtimes: Mirror<TrainingRuntime>,
+    /// JobSets, without an index: they have their TrainJob's name.
+    pub job_sets: Mirror<JobSet>,
+    /// Services, without an index.
+    pub services: Mirror<Service>,
     /// Jobs, by [`owner_entry`].
     pub jobs: Mirror<Job>,
     /// Pods, by [`owner_entry`], [`job_entry`] and [`node_entry`].
@@ -80,6 +91,11 @@ pub struct Mirrors {
 impl Mirrors {
     fn new() -> Self {
         Self {
+            train_jobs: Mirror::new(train_job_entries),
+            cluster_runtimes: Mirror::new(|_| Vec::new()),
+            runtimes: Mirror::new(|_| Vec::new()),
+            job_sets: Mirror::new(|_| Vec::new()),
+            services: Mirror::new(|_| Vec::new()),
             jobs: Mirror::new(|job| {
                 owner_uid(job)
                     .map(|uid| owner_entry(&uid))
@@ -105,6 +121,11 @@ pub fn job_entry(job: &ObjectKey) -> String {
 /// Index entry of all pods that are bound to a node.
 pub fn node_entry(node: &str) -> String {
     format!("node:{node}")
+}
+
+/// Index entry of all TrainJobs that name this runtime; the namespace is empty for one of the cluster.
+pub fn runtime_entry(kind: &str, namespace: &str, name: &str) -> String {
+    format!("runtime:{kind}/{namespace}/{name}")
 }
 
 /// The uid of the object that controls this one.
@@ -137,6 +158,15 @@ pub fn job_of(pod: &Pod) -> Option<ObjectKey> {
         pod.metadata.namespace.clone().unwrap_or_default(),
         name.clone(),
     ))
+}
+
+fn train_job_entries(job: &TrainJob) -> Vec<String> {
+    let reference = &job.spec.runtime_ref;
+    let namespace = match reference.kind() {
+        "TrainingRuntime" => job.metadata.namespace.as_deref().unwrap_or_default(),
+        _ => "",
+    };
+    vec![runtime_entry(reference.kind(), namespace, &reference.name)]
 }
 
 fn pod_entries(pod: &Pod) -> Vec<String> {

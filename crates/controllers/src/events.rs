@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{SharedClock, stamp};
+use crate::fingerprint::fingerprint;
 
 /// The component that events are reported by.
 const COMPONENT: &str = "astrago-controllers";
@@ -224,14 +225,6 @@ fn cut(text: &str, limit: usize) -> &str {
         end -= 1;
     }
     &text[..end]
-}
-
-/// FNV-1a, 64 bits: stable across builds, which `std`'s hashers are not.
-fn fingerprint(parts: &[&str]) -> u64 {
-    let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }
 
 #[cfg(test)]

@@ -14,16 +14,24 @@
 //! On a cluster whose own controllers already do part of this, [`Options`] says which of ours run.
 
 pub mod clock;
+mod conditions;
 pub mod context;
 pub mod controller;
 pub mod events;
+mod fingerprint;
+mod job;
+mod job_set;
 pub mod leader;
 pub mod mirror;
 pub mod options;
 pub mod persistent_volume_claim;
+pub mod pod;
 pub mod queue;
 pub mod report;
 pub mod scheduler;
+mod status;
+pub mod train_job;
+mod ttl_policy;
 
 use std::sync::Arc;
 
@@ -54,44 +62,77 @@ pub async fn run(client: Client, options: Options, stop: CancellationToken) {
 
 /// One term: fresh mirrors, the tasks, and an orderly end.
 async fn work(client: Client, options: &Options, stop: CancellationToken) {
-    let (context, notices) = Context::new(
-        client.clone(),
-        Arc::clone(&options.clock),
-        Arc::clone(&options.metrics),
-    );
+    let clock = Arc::clone(&options.clock);
+    let (context, notices) = Context::new(client.clone(), clock, Arc::clone(&options.metrics));
     let mut tasks: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();
-    tasks.push(Box::pin(events::write(
-        client,
-        Arc::clone(&options.clock),
-        notices,
-        stop.clone(),
-    )));
-    if options.scheduler {
-        // They subscribe to the mirrors, so they come before the watches start.
-        tasks.push(Box::pin(scheduler::run(Arc::clone(&context), stop.clone())));
-        tasks.push(Box::pin(persistent_volume_claim::run(
-            &context,
-            stop.clone(),
-        )));
-    }
-    follow(&context, &stop, &tasks);
+    // Events outlive the controllers by a moment, so that the last ones are written.
+    let quiet = CancellationToken::new();
+    let clock = Arc::clone(&options.clock);
+    let events = tokio::spawn(events::write(client, clock, notices, quiet.clone()));
+    start(&context, options, &stop, &tasks);
+    follow(&context, options, &stop, &tasks);
     while tasks.next().await.is_some() {}
+    quiet.cancel();
+    // It only ends early by a panic, which has been reported by then.
+    let _ = events.await;
 }
 
-/// Starts the watches.
-fn follow<'a>(
-    context: &'a Context,
+/// Starts the controllers. They subscribe to the mirrors before these are filled.
+fn start<'a>(
+    context: &'a Arc<Context>,
+    options: &'a Options,
     stop: &CancellationToken,
     tasks: &FuturesUnordered<BoxFuture<'a, ()>>,
 ) {
-    let client = || context.client.clone();
-    tasks.push(Box::pin(
-        context.mirrors.jobs.run(Api::all(client()), stop.clone()),
-    ));
-    tasks.push(Box::pin(
-        context.mirrors.pods.run(Api::all(client()), stop.clone()),
-    ));
-    tasks.push(Box::pin(
-        context.mirrors.nodes.run(Api::all(client()), stop.clone()),
-    ));
+    let (workers, shared) = (options.workers, || Arc::clone(context));
+    if options.train_jobs {
+        let plan = options.plan.clone();
+        tasks.push(Box::pin(train_job::run(
+            shared(),
+            plan,
+            workers,
+            stop.clone(),
+        )));
+    }
+    if options.job_sets {
+        tasks.push(Box::pin(job_set::run(shared(), workers, stop.clone())));
+    }
+    if options.jobs {
+        tasks.push(Box::pin(job::run(shared(), workers, stop.clone())));
+    }
+    if options.scheduler {
+        tasks.push(Box::pin(scheduler::run(shared(), stop.clone())));
+        tasks.push(Box::pin(persistent_volume_claim::run(
+            context,
+            stop.clone(),
+        )));
+    }
+}
+
+/// Starts the watches that the chosen controllers read.
+fn follow<'a>(
+    context: &'a Arc<Context>,
+    options: &Options,
+    stop: &CancellationToken,
+    tasks: &FuturesUnordered<BoxFuture<'a, ()>>,
+) {
+    let mirrors = &context.mirrors;
+    macro_rules! watch {
+        ($($mirror:ident if $wanted:expr;)*) => {$(
+            if $wanted {
+                let api = Api::all(context.client.clone());
+                tasks.push(Box::pin(mirrors.$mirror.run(api, stop.clone())));
+            }
+        )*};
+    }
+    watch! {
+        train_jobs if options.train_jobs;
+        cluster_runtimes if options.train_jobs;
+        runtimes if options.train_jobs;
+        job_sets if options.train_jobs || options.job_sets;
+        services if options.job_sets;
+        jobs if options.job_sets || options.jobs;
+        pods if options.jobs || options.scheduler || options.nodes;
+        nodes if options.scheduler || options.nodes;
+    }
 }

@@ -25,6 +25,8 @@ pub struct Options {
     pub clock: SharedClock,
     /// Where to count.
     pub metrics: Arc<Metrics>,
+    /// What the plans of TrainJobs depend on besides the objects.
+    pub plan: astrago_plan::Options,
     /// How many objects of a kind are worked on at once.
     pub workers: usize,
 }
@@ -41,6 +43,7 @@ impl Options {
             election: None,
             clock: Arc::new(SystemClock),
             metrics: Arc::default(),
+            plan: astrago_plan::Options::default(),
             workers: 16,
         }
     }

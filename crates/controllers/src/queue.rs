@@ -212,8 +212,8 @@ mod tests {
         assert_eq!(queue.busy(), 0);
     }
 
-    #[test]
-    fn the_earliest_delay_wins() {
+    #[tokio::test]
+    async fn the_earliest_delay_wins() {
         let queue = queue();
         queue.add_at(key("a"), Timestamp::MAX);
         assert_eq!(queue.next().now_or_never(), None);

@@ -1,0 +1,195 @@
+//! Job → Pods: Kubernetes' own Job controller, for API servers that have none.
+//!
+//! Indexed Jobs (every pod has a rank) and plain ones; back-off, limits, deadline, suspension, policies and TTL as
+//! in Kubernetes. It differs in one point: a pod is replaced only when nothing of it can run any more, never while
+//! it is on its way out, since two live pods of one rank would both answer to the same host name.
+
+mod apply;
+mod backoff_policy;
+mod build;
+mod conditions;
+mod fetch;
+mod indexes;
+mod plan;
+mod pod_failure_policy;
+mod success_policy;
+mod tally;
+mod validate;
+mod verdict;
+
+use std::sync::Arc;
+
+use k8s_openapi::api::batch::v1::Job;
+use kube::Api;
+use tokio_util::sync::CancellationToken;
+
+use crate::context::{Context, job_of};
+use crate::controller::{Category, Next, Retry, drive, retry_of};
+use crate::events::reference;
+use crate::queue::ObjectKey;
+use crate::{report, status};
+
+const CONTROLLER: &str = "job";
+
+/// A reconcile of a Job.
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a Job could not be brought to its desired state.
+#[derive(Debug, thiserror::Error, strum::IntoStaticStr)]
+pub(crate) enum Error {
+    /// The Job makes no sense.
+    #[error("{field} {problem}")]
+    Invalid {
+        /// The field at fault.
+        field: &'static str,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// A pod could not be created.
+    #[error("failed to create pod {name}")]
+    #[strum(serialize = "FailedCreate")]
+    CreatePod {
+        /// The pod.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// A pod of this name exists and belongs to somebody else.
+    #[error("pod {name} exists and does not belong to this job")]
+    #[strum(serialize = "FailedCreate")]
+    NameTaken {
+        /// The pod.
+        name: String,
+    },
+    /// A pod could not be deleted.
+    #[error("failed to delete pod {name}")]
+    #[strum(serialize = "FailedDelete")]
+    DeletePod {
+        /// The pod.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// The Job could not be deleted at the end of its time.
+    #[error("failed to delete the finished job")]
+    #[strum(serialize = "FailedDelete")]
+    DeleteExpired {
+        /// Why.
+        source: kube::Error,
+    },
+    /// The status could not be written.
+    #[error("failed to write the status of the job")]
+    WriteStatus {
+        /// Why.
+        source: kube::Error,
+    },
+}
+
+impl Category for Error {
+    fn category(&self) -> &'static str {
+        self.into()
+    }
+
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Invalid { .. } => Retry::Never,
+            Self::NameTaken { .. } => Retry::Later,
+            Self::CreatePod { source, .. } => match retry_of(source) {
+                // The namespace may be going away, and then the job goes with it.
+                Retry::Soon => Retry::Later,
+                retry => retry,
+            },
+            Self::DeletePod { source, .. }
+            | Self::DeleteExpired { source }
+            | Self::WriteStatus { source } => retry_of(source),
+        }
+    }
+}
+
+/// Runs the controller until cancelled.
+pub(crate) async fn run(context: Arc<Context>, workers: usize, stop: CancellationToken) {
+    let queue = context.queue();
+    let jobs = Arc::clone(&queue);
+    context.mirrors.jobs.subscribe(move |change| {
+        if let Some(job) = change.latest() {
+            jobs.add(ObjectKey::of(&**job));
+        }
+    });
+    let pods = Arc::clone(&queue);
+    context.mirrors.pods.subscribe(move |change| {
+        if let Some(job) = change.latest().and_then(|pod| job_of(pod)) {
+            pods.add(job);
+        }
+    });
+    let ready = async { tokio::join!(context.mirrors.jobs.ready(), context.mirrors.pods.ready()) };
+    if stop.run_until_cancelled(ready).await.is_none() {
+        return;
+    }
+    for job in context.mirrors.jobs.all() {
+        queue.add(ObjectKey::of(&*job));
+    }
+    drive(&context, CONTROLLER, &queue, workers, &stop, |key| {
+        reconcile(Arc::clone(&context), key)
+    })
+    .await;
+}
+
+/// Brings one Job a step further:
+///
+/// 1. [`fetch`]: its pods, from the mirror;
+/// 2. [`validate`]: defaults and sense;
+/// 3. [`plan`]: what to create and delete, and the status afterwards;
+/// 4. [`apply`]: creates and deletes;
+/// 5. [`status`]: one write, then the events.
+async fn reconcile(context: Arc<Context>, key: ObjectKey) -> Result<Next> {
+    let Some(job) = context.mirrors.jobs.get(&key) else {
+        return Ok(Next::AwaitChange);
+    };
+    let result = step(&context, &job).await;
+    if let Err(error) = &result {
+        report::failure(&context, CONTROLLER, reference(&*job), error);
+    }
+    result
+}
+
+async fn step(context: &Context, job: &Arc<Job>) -> Result<Next> {
+    if !is_ours(job) {
+        return Ok(Next::AwaitChange);
+    }
+    let observed = fetch::fetch(context, job);
+    let valid = validate::validate(Arc::clone(job))?;
+    let mut plan = plan::plan(&valid, &observed, context.clock.now());
+    let applied = apply::apply(context, job, &plan).await;
+    if let Some(mut status) = plan.status.take() {
+        let missing = i32::try_from(applied.missing).unwrap_or(i32::MAX);
+        status.active = status
+            .active
+            .map(|active| active - missing)
+            .filter(|active| *active > 0);
+        let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
+        let jobs = Api::<Job>::namespaced(context.client.clone(), namespace);
+        let written = status::write(&jobs, &**job, job.status.as_ref(), &status)
+            .await
+            .map_err(|source| Error::WriteStatus { source })?;
+        if let Some(written) = written {
+            context.metrics.wrote(CONTROLLER);
+            context.mirrors.jobs.observe(written);
+        }
+    }
+    if let Some(error) = applied.error {
+        return Err(error);
+    }
+    for notice in plan.notices {
+        context.events.send(notice);
+    }
+    Ok(plan.next.into())
+}
+
+/// Whether another controller was put in charge of the Job.
+fn is_ours(job: &Job) -> bool {
+    let manager = job
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.managed_by.as_deref());
+    manager.is_none_or(|manager| manager == "kubernetes.io/job-controller")
+}

@@ -1,0 +1,126 @@
+//! The fourth step: creates and deletes pods. Everything here may be done twice without harm: names make a second
+//! creation of the same pod fail, and a deletion names the uid that it means.
+
+use futures::stream::{self, StreamExt};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, PostParams, Preconditions, PropagationPolicy};
+use kube::{Api, ResourceExt};
+
+use super::plan::Plan;
+use super::{CONTROLLER, Error, Result};
+use crate::context::{Context, owner_uid};
+
+/// So many requests of one Job are under way at once.
+const AT_ONCE: usize = 8;
+
+/// What came of a plan.
+#[derive(Debug, Default)]
+pub(crate) struct Applied {
+    /// How many pods could not be created.
+    pub(crate) missing: usize,
+    /// The first thing that went wrong.
+    pub(crate) error: Option<Error>,
+}
+
+/// Carries out `plan`. A failure does not keep the rest from being done, so that the status is right afterwards.
+pub(crate) async fn apply(context: &Context, job: &Job, plan: &Plan) -> Applied {
+    let namespace = job.namespace().unwrap_or_default();
+    if plan.expired {
+        return Applied {
+            missing: 0,
+            error: expire(context, &namespace, job).await.err(),
+        };
+    }
+    let pods = Api::<Pod>::namespaced(context.client.clone(), &namespace);
+    let mut applied = Applied::default();
+    // Collected first: a stream that maps borrowed pods to futures is not `Send` for every lifetime.
+    let deletions: Vec<_> = plan
+        .delete
+        .iter()
+        .map(|pod| delete(context, &pods, pod))
+        .collect();
+    let mut deletions = stream::iter(deletions).buffer_unordered(AT_ONCE);
+    while let Some(deleted) = deletions.next().await {
+        applied.error = applied.error.or(deleted.err());
+    }
+    let creations: Vec<_> = plan
+        .create
+        .iter()
+        .map(|pod| create(context, &pods, job, pod))
+        .collect();
+    let mut creations = stream::iter(creations).buffer_unordered(AT_ONCE);
+    while let Some(created) = creations.next().await {
+        applied.missing += usize::from(created.is_err());
+        applied.error = applied.error.or(created.err());
+    }
+    applied
+}
+
+async fn create(context: &Context, pods: &Api<Pod>, job: &Job, pod: &Pod) -> Result<()> {
+    let name = pod.name_any();
+    let failed = |source| Error::CreatePod {
+        name: name.clone(),
+        source,
+    };
+    let known = match pods.create(&PostParams::default(), pod).await {
+        Err(kube::Error::Api(status)) if status.is_already_exists() => {
+            // We made it before, and our mirror is behind or was lost.
+            pods.get(&name).await.map_err(failed)?
+        }
+        created => {
+            context.metrics.wrote(CONTROLLER);
+            created.map_err(failed)?
+        }
+    };
+    if owner_uid(&known) != job.metadata.uid {
+        return Err(Error::NameTaken { name });
+    }
+    context.mirrors.pods.observe(known);
+    Ok(())
+}
+
+async fn delete(context: &Context, pods: &Api<Pod>, pod: &Pod) -> Result<()> {
+    let name = pod.name_any();
+    let preconditions = Preconditions {
+        uid: pod.uid(),
+        resource_version: None,
+    };
+    let parameters = DeleteParams {
+        preconditions: Some(preconditions),
+        ..DeleteParams::default()
+    };
+    match pods.delete(&name, &parameters).await {
+        // Deleted already, or replaced by another of the same name.
+        Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
+        Err(source) => Err(Error::DeletePod { name, source }),
+        Ok(answer) => {
+            context.metrics.wrote(CONTROLLER);
+            if let Some(deleted) = answer.left() {
+                context.mirrors.pods.observe(deleted);
+            }
+            Ok(())
+        }
+    }
+}
+
+async fn expire(context: &Context, namespace: &str, job: &Job) -> Result<()> {
+    let jobs = Api::<Job>::namespaced(context.client.clone(), namespace);
+    let preconditions = Preconditions {
+        uid: job.uid(),
+        resource_version: job.resource_version(),
+    };
+    let parameters = DeleteParams {
+        preconditions: Some(preconditions),
+        propagation_policy: Some(PropagationPolicy::Foreground),
+        ..DeleteParams::default()
+    };
+    match jobs.delete(&job.name_any(), &parameters).await {
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        Err(source) => Err(Error::DeleteExpired { source }),
+        Ok(_) => {
+            context.metrics.wrote(CONTROLLER);
+            Ok(())
+        }
+    }
+}

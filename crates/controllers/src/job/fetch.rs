@@ -1,0 +1,27 @@
+//! The first step: the pods of a Job, and those that a deleted Job of the same name left behind.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::context::{Context, job_entry, owner_uid};
+use crate::queue::ObjectKey;
+
+/// What there is of a Job.
+#[derive(Debug, Default)]
+pub(crate) struct Observed {
+    /// Its pods.
+    pub(crate) own: Vec<Arc<Pod>>,
+    /// Pods of an earlier Job of the same name. While one of them runs, its rank is taken.
+    pub(crate) strangers: Vec<Arc<Pod>>,
+}
+
+/// Looks the pods of `job` up in the mirror.
+pub(crate) fn fetch(context: &Context, job: &Job) -> Observed {
+    let pods = context.mirrors.pods.find(&job_entry(&ObjectKey::of(job)));
+    let (own, strangers) = pods
+        .into_iter()
+        .partition(|pod| owner_uid(&**pod).as_ref() == job.metadata.uid.as_ref());
+    Observed { own, strangers }
+}

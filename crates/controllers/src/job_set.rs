@@ -1,0 +1,211 @@
+//! JobSet → Jobs and a headless Service: the JobSet controller, for API servers that have none.
+//!
+//! A restart replaces all Jobs together. How often that happened is in the status; a Job whose label names an
+//! earlier attempt is a leftover and goes. See `plan` for why that makes crashes harmless.
+
+mod apply;
+mod children;
+mod counts;
+mod failure_policy;
+mod fetch;
+mod plan;
+mod startup_policy;
+mod success_policy;
+mod validate;
+
+use std::sync::Arc;
+
+use astrago_api::JobSet;
+use kube::Api;
+use tokio_util::sync::CancellationToken;
+
+use crate::context::{Context, owner_name};
+use crate::controller::{Category, Next, Retry, drive, retry_of};
+use crate::events::reference;
+use crate::queue::ObjectKey;
+use crate::{report, status};
+
+const CONTROLLER: &str = "jobset";
+
+/// A reconcile of a JobSet.
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a JobSet could not be brought to its desired state.
+#[derive(Debug, thiserror::Error, strum::IntoStaticStr)]
+pub(crate) enum Error {
+    /// A template is there twice.
+    #[error("spec.replicatedJobs has two templates called {template}")]
+    #[strum(serialize = "Invalid")]
+    DuplicateTemplate {
+        /// The template.
+        template: String,
+    },
+    /// A template waits for one that does not stand before it.
+    #[error("replicated job {template} depends on {dependency}, which does not stand before it")]
+    #[strum(serialize = "Invalid")]
+    UnknownDependency {
+        /// The template.
+        template: String,
+        /// What it waits for.
+        dependency: String,
+    },
+    /// A child could not be created.
+    #[error("failed to create {name}")]
+    #[strum(serialize = "CreationFailed")]
+    Create {
+        /// Kind and name.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// A Job of this name exists and belongs to somebody else.
+    #[error("job {name} exists and does not belong to this jobset")]
+    #[strum(serialize = "CreationFailed")]
+    NameTaken {
+        /// The Job.
+        name: String,
+    },
+    /// A Job could not be held or let go.
+    #[error("failed to suspend or resume job {name}")]
+    #[strum(serialize = "SuspendFailed")]
+    SuspendJob {
+        /// The Job.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// The set or a Job could not be deleted.
+    #[error("failed to delete {name}")]
+    #[strum(serialize = "DeletionFailed")]
+    Delete {
+        /// What.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// The status could not be written.
+    #[error("failed to write the status of the jobset")]
+    WriteStatus {
+        /// Why.
+        source: kube::Error,
+    },
+}
+
+impl Category for Error {
+    fn category(&self) -> &'static str {
+        self.into()
+    }
+
+    fn retry(&self) -> Retry {
+        match self {
+            Self::DuplicateTemplate { .. } | Self::UnknownDependency { .. } => Retry::Never,
+            Self::NameTaken { .. } => Retry::Later,
+            Self::Create { source, .. } => match retry_of(source) {
+                Retry::Soon => Retry::Later,
+                retry => retry,
+            },
+            Self::SuspendJob { source, .. }
+            | Self::Delete { source, .. }
+            | Self::WriteStatus { source } => retry_of(source),
+        }
+    }
+}
+
+/// Runs the controller until cancelled.
+pub(crate) async fn run(context: Arc<Context>, workers: usize, stop: CancellationToken) {
+    let queue = context.queue();
+    let mirrors = &context.mirrors;
+    let sets = Arc::clone(&queue);
+    mirrors.job_sets.subscribe(move |change| {
+        if let Some(set) = change.latest() {
+            sets.add(ObjectKey::of(&**set));
+        }
+    });
+    let jobs = Arc::clone(&queue);
+    mirrors.jobs.subscribe(move |change| {
+        let Some(job) = change.latest() else { return };
+        if let Some(name) = owner_name(&**job, "JobSet") {
+            jobs.add(ObjectKey::new(
+                job.metadata.namespace.clone().unwrap_or_default(),
+                name,
+            ));
+        }
+    });
+    let services = Arc::clone(&queue);
+    mirrors.services.subscribe(move |change| {
+        // Only a Service that went away makes work.
+        let Some(service) = change.old.as_ref().filter(|_| change.new.is_none()) else {
+            return;
+        };
+        if let Some(name) = owner_name(&**service, "JobSet") {
+            services.add(ObjectKey::new(
+                service.metadata.namespace.clone().unwrap_or_default(),
+                name,
+            ));
+        }
+    });
+    let ready = async {
+        tokio::join!(
+            mirrors.job_sets.ready(),
+            mirrors.jobs.ready(),
+            mirrors.services.ready()
+        );
+    };
+    if stop.run_until_cancelled(ready).await.is_none() {
+        return;
+    }
+    for set in mirrors.job_sets.all() {
+        queue.add(ObjectKey::of(&*set));
+    }
+    drive(&context, CONTROLLER, &queue, workers, &stop, |key| {
+        reconcile(Arc::clone(&context), key)
+    })
+    .await;
+}
+
+/// Brings one JobSet a step further:
+///
+/// 1. [`fetch`]: its Jobs and Service, from the mirrors;
+/// 2. [`validate`]: defaults and sense;
+/// 3. [`plan`]: what to create, delete, hold or let go, and the status afterwards;
+/// 4. [`apply`]: does that;
+/// 5. [`status`]: one write, then the events.
+async fn reconcile(context: Arc<Context>, key: ObjectKey) -> Result<Next> {
+    let Some(job_set) = context.mirrors.job_sets.get(&key) else {
+        return Ok(Next::AwaitChange);
+    };
+    let result = step(&context, &job_set).await;
+    if let Err(error) = &result {
+        report::failure(&context, CONTROLLER, reference(&*job_set), error);
+    }
+    result
+}
+
+async fn step(context: &Context, job_set: &JobSet) -> Result<Next> {
+    if !is_ours(job_set) {
+        return Ok(Next::AwaitChange);
+    }
+    let observed = fetch::fetch(context, job_set);
+    let valid = validate::validate(job_set)?;
+    let plan = plan::plan(&valid, &observed, context.clock.now());
+    apply::apply(context, job_set, &plan).await?;
+    if let Some(status) = &plan.status {
+        let namespace = job_set.metadata.namespace.as_deref().unwrap_or_default();
+        let sets = Api::<JobSet>::namespaced(context.client.clone(), namespace);
+        let written = status::write(&sets, job_set, job_set.status.as_ref(), status).await;
+        if let Some(written) = written.map_err(|source| Error::WriteStatus { source })? {
+            context.metrics.wrote(CONTROLLER);
+            context.mirrors.job_sets.observe(written);
+        }
+    }
+    for notice in plan.notices {
+        context.events.send(notice);
+    }
+    Ok(plan.next.into())
+}
+
+/// Whether another controller was put in charge of the set.
+fn is_ours(job_set: &JobSet) -> bool {
+    let manager = job_set.spec.managed_by.as_deref();
+    manager.is_none_or(|manager| manager == "jobset.sigs.k8s.io/jobset-controller")
+}

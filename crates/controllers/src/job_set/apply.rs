@@ -1,0 +1,127 @@
+//! The fourth step: the Service, the claims and the Jobs. Each request may be made twice without harm.
+
+use std::fmt::Debug;
+
+use astrago_api::JobSet;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Service};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
+use kube::{Api, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::plan::Plan;
+use super::{CONTROLLER, Error, Result};
+use crate::context::{Context, FIELD_MANAGER, owner_uid};
+
+/// Carries out `plan` for `job_set`.
+pub(crate) async fn apply(context: &Context, job_set: &JobSet, plan: &Plan) -> Result<()> {
+    let namespace = job_set.namespace().unwrap_or_default();
+    if plan.expired {
+        let sets = Api::<JobSet>::namespaced(context.client.clone(), &namespace);
+        return delete(context, &sets, job_set, job_set.resource_version())
+            .await
+            .map(|_| ());
+    }
+    let jobs = Api::<Job>::namespaced(context.client.clone(), &namespace);
+    for job in &plan.delete {
+        if let Some(job) = delete(context, &jobs, &**job, None).await? {
+            context.mirrors.jobs.observe(job);
+        }
+    }
+    if let Some(service) = &plan.service {
+        let services = Api::<Service>::namespaced(context.client.clone(), &namespace);
+        if let Some(service) = create(context, &services, service).await? {
+            context.mirrors.services.observe(service);
+        }
+    }
+    let claims = Api::<PersistentVolumeClaim>::namespaced(context.client.clone(), &namespace);
+    for claim in &plan.claims {
+        create(context, &claims, claim).await?;
+    }
+    for (job, patch) in &plan.patch {
+        let name = job.name_any();
+        let parameters = PatchParams {
+            field_manager: Some(FIELD_MANAGER.into()),
+            ..PatchParams::default()
+        };
+        let job = jobs.patch(&name, &parameters, &Patch::Merge(patch)).await;
+        context.metrics.wrote(CONTROLLER);
+        context
+            .mirrors
+            .jobs
+            .observe(job.map_err(|source| Error::SuspendJob { name, source })?);
+    }
+    for job in &plan.create {
+        let name = job.name_any();
+        let known = match create(context, &jobs, job).await? {
+            Some(created) => created,
+            None => jobs.get(&name).await.map_err(|source| Error::Create {
+                name: name.clone(),
+                source,
+            })?,
+        };
+        if owner_uid(&known) != job_set.metadata.uid {
+            return Err(Error::NameTaken { name });
+        }
+        context.mirrors.jobs.observe(known);
+    }
+    Ok(())
+}
+
+/// Creates `object`; `None` if something of its name exists.
+async fn create<K>(context: &Context, api: &Api<K>, object: &K) -> Result<Option<K>>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + Serialize
+        + DeserializeOwned,
+{
+    match api.create(&PostParams::default(), object).await {
+        Ok(created) => {
+            context.metrics.wrote(CONTROLLER);
+            Ok(Some(created))
+        }
+        Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(None),
+        Err(source) => {
+            let name = format!("{} {}", K::kind(&()), object.name_any());
+            Err(Error::Create { name, source })
+        }
+    }
+}
+
+/// Deletes `object` with all that belongs to it; its name stays taken until all of that is gone. Returns what is
+/// left of it meanwhile.
+async fn delete<K>(
+    context: &Context,
+    api: &Api<K>,
+    object: &K,
+    version: Option<String>,
+) -> Result<Option<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let parameters = DeleteParams {
+        propagation_policy: Some(PropagationPolicy::Foreground),
+        preconditions: Some(Preconditions {
+            uid: object.uid(),
+            resource_version: version,
+        }),
+        ..DeleteParams::default()
+    };
+    match api.delete(&object.name_any(), &parameters).await {
+        Ok(answer) => {
+            context.metrics.wrote(CONTROLLER);
+            Ok(answer
+                .left()
+                .filter(|left| left.meta().deletion_timestamp.is_some()))
+        }
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
+        Err(source) => Err(Error::Delete {
+            name: object.name_any(),
+            source,
+        }),
+    }
+}

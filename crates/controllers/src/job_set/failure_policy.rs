@@ -1,0 +1,213 @@
+//! What becomes of a JobSet of which a Job failed.
+//!
+//! The first rule that matches one of the failed Jobs decides; without one, the set is started again until its
+//! restarts are used up. Restarting a single Job (`RestartJob`) is an alpha feature of JobSet that is off by
+//! default there; here it restarts the set, which is right for training: the others lost their peer anyway.
+
+use std::sync::Arc;
+
+use astrago_api::conditions::job as job_condition;
+use astrago_api::conditions::job_set as condition;
+use astrago_api::{FailurePolicyAction, FailurePolicyRule, JobSet};
+use k8s_openapi::api::batch::v1::Job;
+use kube::ResourceExt;
+use regex::Regex;
+
+use super::children::{holds, template_of};
+
+/// What is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Response {
+    /// The set has failed.
+    Fail {
+        /// Why, for machines.
+        reason: &'static str,
+        /// Why, for people.
+        message: String,
+    },
+    /// All Jobs are replaced.
+    Restart {
+        /// Whether it counts towards the highest number of restarts.
+        counts: bool,
+        /// Reason of the event.
+        reason: &'static str,
+        /// Text of the event.
+        message: String,
+    },
+}
+
+/// What is done about the `failed` Jobs of `set`; nothing if there are none.
+pub(crate) fn respond(set: &JobSet, failed: &[Arc<Job>]) -> Option<Response> {
+    let first = earliest(failed.iter())?;
+    let Some(policy) = &set.spec.failure_policy else {
+        let message = with_job(condition::MESSAGE_FAILED_JOBS, first);
+        return Some(Response::Fail {
+            reason: condition::REASON_FAILED_JOBS,
+            message,
+        });
+    };
+    let matched = policy.rules.iter().find_map(|rule| {
+        let culprit = earliest(failed.iter().filter(|job| matches(rule, job)))?;
+        Some((rule.action, culprit))
+    });
+    let (action, culprit) = matched.unwrap_or((FailurePolicyAction::RestartJobSet, first));
+    let counted = set
+        .status
+        .as_ref()
+        .map_or(0, |status| status.restarts_count_towards_max);
+    let limit = policy.max_restarts.unwrap_or(0);
+    Some(match action {
+        FailurePolicyAction::FailJobSet => Response::Fail {
+            reason: condition::REASON_FAIL_JOB_SET_ACTION,
+            message: with_job(condition::MESSAGE_FAIL_JOB_SET_ACTION, culprit),
+        },
+        FailurePolicyAction::RestartJobSet | FailurePolicyAction::RestartJob
+            if counted >= limit =>
+        {
+            Response::Fail {
+                reason: condition::REASON_REACHED_MAX_RESTARTS,
+                message: with_job(condition::MESSAGE_REACHED_MAX_RESTARTS, culprit),
+            }
+        }
+        FailurePolicyAction::RestartJobSet | FailurePolicyAction::RestartJob => Response::Restart {
+            counts: true,
+            reason: condition::REASON_RESTART_JOB_SET_ACTION,
+            message: with_job(
+                &format!("restarting jobset, restart {} of {limit}", counted + 1),
+                culprit,
+            ),
+        },
+        FailurePolicyAction::RestartJobSetAndIgnoreMaxRestarts
+        | FailurePolicyAction::RestartJobAndIgnoreMaxRestarts => Response::Restart {
+            counts: false,
+            reason: condition::REASON_RESTART_AND_IGNORE_MAX_RESTARTS_ACTION,
+            message: with_job("restarting jobset without counting the restart", culprit),
+        },
+    })
+}
+
+fn with_job(message: &str, job: &Job) -> String {
+    format!("{message} (first failed job: {})", job.name_any())
+}
+
+/// The one that failed first; names break ties, so that every look gives the same answer.
+fn earliest<'a>(jobs: impl Iterator<Item = &'a Arc<Job>>) -> Option<&'a Arc<Job>> {
+    jobs.min_by_key(|job| {
+        let failed = holds(job, job_condition::FAILED);
+        let time = failed
+            .and_then(|failed| failed.last_transition_time.as_ref())
+            .map(|time| time.0);
+        (time, job.name_any())
+    })
+}
+
+fn matches(rule: &FailurePolicyRule, job: &Job) -> bool {
+    let Some(failed) = holds(job, job_condition::FAILED) else {
+        return false;
+    };
+    let reason = failed.reason.as_deref().unwrap_or_default();
+    let message = failed.message.as_deref().unwrap_or_default();
+    let targets = &rule.target_replicated_jobs;
+    let reasons = &rule.on_job_failure_reasons;
+    let patterns = &rule.on_job_failure_message_patterns;
+    (targets.is_empty() || targets.iter().any(|target| target == template_of(job)))
+        && (reasons.is_empty() || reasons.iter().any(|wanted| wanted == reason))
+        // A pattern that is no pattern matches nothing; admission refuses it.
+        && (patterns.is_empty()
+            || patterns.iter().any(|pattern| Regex::new(pattern).is_ok_and(|regex| regex.is_match(message))))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn set(policy: &Value, counted: i32) -> JobSet {
+        serde_json::from_value(json!({
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "metadata": { "name": "demo" },
+            "spec": { "replicatedJobs": [], "failurePolicy": policy },
+            "status": { "restarts": counted, "restartsCountTowardsMax": counted },
+        }))
+        .expect("a valid set")
+    }
+
+    fn failed(name: &str, template: &str, reason: &str, second: i64) -> Arc<Job> {
+        let time = crate::clock::stamp(jiff::Timestamp::from_second(second).expect("a moment"));
+        let job = json!({
+            "metadata": { "name": name, "labels": { "jobset.sigs.k8s.io/replicatedjob-name": template } },
+            "status": { "conditions": [{
+                "type": "Failed", "status": "True", "reason": reason,
+                "message": "Container node failed with exit code 137", "lastTransitionTime": time,
+            }] },
+        });
+        Arc::new(serde_json::from_value(job).expect("a valid job"))
+    }
+
+    fn jobs() -> Vec<Arc<Job>> {
+        vec![
+            failed("demo-node-0", "node", "BackoffLimitExceeded", 20),
+            failed("demo-data-0", "data", "DeadlineExceeded", 10),
+        ]
+    }
+
+    fn outcome(response: &Response) -> (&'static str, &str) {
+        match response {
+            Response::Fail { reason, message }
+            | Response::Restart {
+                reason, message, ..
+            } => (reason, message),
+        }
+    }
+
+    #[test]
+    fn without_failures_there_is_nothing_to_do() {
+        assert_eq!(respond(&set(&json!({ "maxRestarts": 1 }), 0), &[]), None);
+    }
+
+    #[rstest]
+    #[case::no_policy(json!(null), 0, "FailedJobs")]
+    #[case::no_restarts_allowed(json!({}), 0, "ReachedMaxRestarts")]
+    #[case::a_restart_is_left(json!({ "maxRestarts": 2 }), 1, "RestartJobSetFailurePolicyAction")]
+    #[case::none_is_left(json!({ "maxRestarts": 2 }), 2, "ReachedMaxRestarts")]
+    #[case::rule_fails(json!({ "maxRestarts": 2, "rules": [{ "name": "a", "action": "FailJobSet" }] }), 0,
+        "FailJobSetFailurePolicyAction")]
+    #[case::rule_ignores_the_limit(json!({ "rules": [
+        { "name": "a", "action": "RestartJobSetAndIgnoreMaxRestarts", "onJobFailureReasons": ["DeadlineExceeded"] },
+    ] }), 9, "RestartJobSetAndIgnoreMaxRestartsFailurePolicyAction")]
+    #[case::reason_does_not_match(json!({ "maxRestarts": 1, "rules": [
+        { "name": "a", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"] },
+    ] }), 0, "RestartJobSetFailurePolicyAction")]
+    #[case::target_does_not_match(json!({ "maxRestarts": 1, "rules": [
+        { "name": "a", "action": "FailJobSet", "targetReplicatedJobs": ["launcher"] },
+    ] }), 0, "RestartJobSetFailurePolicyAction")]
+    #[case::message_matches(json!({ "maxRestarts": 1, "rules": [
+        { "name": "a", "action": "FailJobSet", "onJobFailureMessagePatterns": ["exit code 13[67]$"] },
+    ] }), 0, "FailJobSetFailurePolicyAction")]
+    #[case::first_rule_decides(json!({ "rules": [
+        { "name": "a", "action": "RestartJobSetAndIgnoreMaxRestarts" },
+        { "name": "b", "action": "FailJobSet" },
+    ] }), 0, "RestartJobSetAndIgnoreMaxRestartsFailurePolicyAction")]
+    fn the_policy_decides(#[case] policy: Value, #[case] counted: i32, #[case] want: &str) {
+        let response = respond(&set(&policy, counted), &jobs()).expect("a response");
+        assert_eq!(outcome(&response).0, want);
+    }
+
+    #[test]
+    fn the_first_failed_job_is_named() {
+        let response = respond(&set(&Value::Null, 0), &jobs()).expect("a response");
+        let want = "jobset failed due to one or more job failures (first failed job: demo-data-0)";
+        assert_eq!(outcome(&response).1, want);
+    }
+
+    #[test]
+    fn the_job_that_a_rule_matched_is_named() {
+        let policy = json!({ "rules": [{ "name": "a", "action": "FailJobSet", "targetReplicatedJobs": ["node"] }] });
+        let response = respond(&set(&policy, 0), &jobs()).expect("a response");
+        let want = "applying FailJobSet failure policy action (first failed job: demo-node-0)";
+        assert_eq!(outcome(&response).1, want);
+    }
+}

@@ -1,0 +1,331 @@
+//! The third step: from the Jobs of a set to what is done about them. Pure.
+//!
+//! What ends or restarts a set is first written down in its status and acted upon in the next reconcile, which the
+//! status itself triggers. So a crash at any point finds the decision on record, and never makes it twice.
+
+use std::sync::Arc;
+
+use astrago_api::conditions::job_set as condition;
+use astrago_api::{JobSet, JobSetStatus, RestartStrategy, conditions as api_conditions};
+use astrago_plan::{jobs_of, service_of, volume_claims_of};
+use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Service};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use super::children::{Children, is_suspended, template_of};
+use super::counts::counts;
+use super::failure_policy::{Response, respond};
+use super::fetch::Observed;
+use super::startup_policy::{Startup, startup};
+use super::success_policy;
+use crate::conditions::{Claim, set};
+use crate::events::{Notice, reference};
+use crate::ttl_policy::{Ttl, ttl};
+
+/// What is to be done about a JobSet.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    /// The Service that is missing.
+    pub(crate) service: Option<Service>,
+    /// Claims that may be missing.
+    pub(crate) claims: Vec<PersistentVolumeClaim>,
+    /// Jobs to create.
+    pub(crate) create: Vec<Job>,
+    /// Jobs to delete.
+    pub(crate) delete: Vec<Arc<Job>>,
+    /// Jobs to hold or to let go, with the merge patch that does it.
+    pub(crate) patch: Vec<(Arc<Job>, Value)>,
+    /// Whether the set itself is to be deleted.
+    pub(crate) expired: bool,
+    /// The status afterwards, if it changes.
+    pub(crate) status: Option<JobSetStatus>,
+    /// What to tell once the status is written.
+    pub(crate) notices: Vec<Notice>,
+    /// When something falls due.
+    pub(crate) next: Option<Timestamp>,
+}
+
+/// What is to be done about `job_set` at `now`. It has its defaults.
+pub(crate) fn plan(job_set: &JobSet, observed: &Observed, now: Timestamp) -> Plan {
+    if job_set.metadata.deletion_timestamp.is_some() {
+        return Plan::default();
+    }
+    let children = Children::of(job_set, observed.jobs.clone());
+    if job_set.is_finished() {
+        return clean_up(job_set, &children, now);
+    }
+    let mut plan = Plan {
+        delete: children.previous.clone(),
+        ..Plan::default()
+    };
+    let mut status = job_set.status.clone().unwrap_or_default();
+    status.replicated_jobs_status = counts(job_set, &children);
+    if let Some(response) = respond(job_set, &children.failed) {
+        carry_out(job_set, response, &mut status, &mut plan, now);
+    } else if success_policy::met(job_set, &children.succeeded) {
+        let claim = Claim {
+            kind: condition::COMPLETED,
+            holds: true,
+            reason: condition::REASON_ALL_JOBS_COMPLETED,
+            message: condition::MESSAGE_ALL_JOBS_COMPLETED,
+        };
+        finish(job_set, claim, &mut status, &mut plan, now);
+    } else {
+        let startup = startup(job_set, &status.replicated_jobs_status);
+        note_startup(job_set, &startup, &mut status, &mut plan, now);
+        note_suspension(job_set, &mut status, &mut plan, now);
+        plan.patch = suspensions(job_set, &children, &startup);
+        create(job_set, observed, &children, &startup, &mut plan);
+    }
+    plan.status = Some(status);
+    plan
+}
+
+/// A finished set keeps its finished Jobs for their logs, and nothing of it runs.
+fn clean_up(job_set: &JobSet, children: &Children, now: Timestamp) -> Plan {
+    let conditions = job_set.conditions();
+    let ended = api_conditions::find(conditions, condition::COMPLETED)
+        .filter(|condition| condition.status == "True")
+        .or_else(|| api_conditions::find(conditions, condition::FAILED));
+    let ended = ended.map(|condition| condition.last_transition_time.0);
+    let delete: Vec<_> = children
+        .active
+        .iter()
+        .chain(&children.previous)
+        .cloned()
+        .collect();
+    match ttl(job_set.spec.ttl_seconds_after_finished, ended, now) {
+        Ttl::Expired => Plan {
+            expired: true,
+            ..Plan::default()
+        },
+        Ttl::Until(due) => Plan {
+            delete,
+            next: Some(due),
+            ..Plan::default()
+        },
+        Ttl::Keep => Plan {
+            delete,
+            ..Plan::default()
+        },
+    }
+}
+
+fn carry_out(
+    job_set: &JobSet,
+    response: Response,
+    status: &mut JobSetStatus,
+    plan: &mut Plan,
+    now: Timestamp,
+) {
+    match response {
+        Response::Fail { reason, message } => {
+            let claim = Claim {
+                kind: condition::FAILED,
+                holds: true,
+                reason,
+                message: &message,
+            };
+            finish(job_set, claim, status, plan, now);
+        }
+        Response::Restart {
+            counts,
+            reason,
+            message,
+        } => {
+            status.restarts = status.restarts.saturating_add(1);
+            if counts {
+                status.restarts_count_towards_max =
+                    status.restarts_count_towards_max.saturating_add(1);
+            }
+            for counts in &mut status.replicated_jobs_status {
+                (counts.ready, counts.active, counts.failed, counts.succeeded) = (0, 0, 0, 0);
+            }
+            plan.notices
+                .push(Notice::warning(reference(job_set), reason, message));
+        }
+    }
+}
+
+fn finish(
+    job_set: &JobSet,
+    claim: Claim<'_>,
+    status: &mut JobSetStatus,
+    plan: &mut Plan,
+    now: Timestamp,
+) {
+    set(
+        &mut status.conditions,
+        claim,
+        job_set.metadata.generation,
+        now,
+    );
+    status.terminal_state = Some(claim.kind.to_string());
+    let subject = reference(job_set);
+    plan.notices.push(if claim.kind == condition::COMPLETED {
+        Notice::normal(subject, claim.reason, claim.message)
+    } else {
+        Notice::warning(subject, claim.reason, claim.message)
+    });
+}
+
+fn note_startup(
+    job_set: &JobSet,
+    startup: &Startup,
+    status: &mut JobSetStatus,
+    plan: &mut Plan,
+    now: Timestamp,
+) {
+    let Some(complete) = startup.complete else {
+        return;
+    };
+    let generation = job_set.metadata.generation;
+    let (kind, reason, message) = if complete {
+        let message = "all replicated jobs have started";
+        (
+            condition::STARTUP_POLICY_COMPLETED,
+            condition::REASON_IN_ORDER_COMPLETED,
+            message,
+        )
+    } else {
+        let message = "in order startup policy is in progress";
+        (
+            condition::STARTUP_POLICY_IN_PROGRESS,
+            condition::REASON_IN_ORDER_IN_PROGRESS,
+            message,
+        )
+    };
+    let known = api_conditions::is_true(&status.conditions, kind);
+    set(
+        &mut status.conditions,
+        Claim {
+            kind,
+            holds: true,
+            reason,
+            message,
+        },
+        generation,
+        now,
+    );
+    let other = if complete {
+        condition::STARTUP_POLICY_IN_PROGRESS
+    } else {
+        condition::STARTUP_POLICY_COMPLETED
+    };
+    if api_conditions::is_true(&status.conditions, other) {
+        let claim = Claim {
+            kind: other,
+            holds: false,
+            reason,
+            message,
+        };
+        set(&mut status.conditions, claim, generation, now);
+    }
+    if complete && !known {
+        plan.notices
+            .push(Notice::normal(reference(job_set), reason, message));
+    }
+}
+
+fn note_suspension(job_set: &JobSet, status: &mut JobSetStatus, plan: &mut Plan, now: Timestamp) {
+    let was_suspended = api_conditions::is_true(&status.conditions, condition::SUSPENDED);
+    let suspended = job_set.is_suspended();
+    if suspended == was_suspended {
+        return;
+    }
+    let (reason, message) = if suspended {
+        (condition::REASON_SUSPENDED, condition::MESSAGE_SUSPENDED)
+    } else {
+        (condition::REASON_RESUMED, condition::MESSAGE_RESUMED)
+    };
+    let claim = Claim {
+        kind: condition::SUSPENDED,
+        holds: suspended,
+        reason,
+        message,
+    };
+    set(
+        &mut status.conditions,
+        claim,
+        job_set.metadata.generation,
+        now,
+    );
+    plan.notices
+        .push(Notice::normal(reference(job_set), reason, message));
+}
+
+/// Holds the Jobs of a held set, and lets go those of the others that may start. On the way the pods' labels,
+/// annotations and placement follow the set's, which may have changed while it was held.
+fn suspensions(job_set: &JobSet, children: &Children, startup: &Startup) -> Vec<(Arc<Job>, Value)> {
+    let hold = job_set.is_suspended();
+    let wanted = if hold {
+        Vec::new()
+    } else {
+        jobs_of(job_set, job_set.restarts())
+    };
+    let differing = children
+        .active
+        .iter()
+        .filter(|job| is_suspended(job) != hold);
+    let patch = |job: &Arc<Job>| {
+        if hold {
+            return Some((Arc::clone(job), json!({ "spec": { "suspend": true } })));
+        }
+        if !startup.allowed.iter().any(|name| name == template_of(job)) {
+            return None;
+        }
+        let wanted = wanted
+            .iter()
+            .find(|wanted| wanted.metadata.name == job.metadata.name)?;
+        let template = &wanted.spec.as_ref()?.template;
+        let (metadata, spec) = (template.metadata.as_ref(), template.spec.as_ref());
+        let release = json!({ "spec": {
+            "suspend": false,
+            "template": {
+                "metadata": {
+                    "labels": metadata.and_then(|metadata| metadata.labels.as_ref()),
+                    "annotations": metadata.and_then(|metadata| metadata.annotations.as_ref()),
+                },
+                "spec": {
+                    "nodeSelector": spec.and_then(|spec| spec.node_selector.as_ref()),
+                    "tolerations": spec.and_then(|spec| spec.tolerations.as_ref()),
+                    "schedulingGates": spec.and_then(|spec| spec.scheduling_gates.as_ref()),
+                },
+            },
+        } });
+        Some((Arc::clone(job), release))
+    };
+    differing.filter_map(patch).collect()
+}
+
+fn create(
+    job_set: &JobSet,
+    observed: &Observed,
+    children: &Children,
+    startup: &Startup,
+    plan: &mut Plan,
+) {
+    if !observed.has_service {
+        plan.service = service_of(job_set);
+    }
+    let policy = job_set.spec.failure_policy.as_ref();
+    let blocking = policy.and_then(|policy| policy.restart_strategy)
+        == Some(RestartStrategy::BlockingRecreate);
+    if blocking && !(children.previous.is_empty() && children.leaving.is_empty()) {
+        return;
+    }
+    let wanted = jobs_of(job_set, job_set.restarts()).into_iter();
+    let missing = wanted.filter(|job| {
+        startup.allowed.iter().any(|name| name == template_of(job))
+            && !children.has(&job.name_any())
+    });
+    plan.create = missing.collect();
+    if !plan.create.is_empty() {
+        plan.claims = volume_claims_of(job_set);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,225 @@
+use serde_json::json;
+
+use super::*;
+use crate::clock::stamp;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).expect("a moment")
+}
+
+/// A set of `data` and then `node`, which may be started again once.
+fn job_set(change: impl FnOnce(&mut Value)) -> JobSet {
+    let pod = json!({ "spec": { "template": { "spec": { "containers": [{ "name": "node" }] } } } });
+    let mut value = json!({
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": { "name": "demo", "namespace": "ns", "uid": "set-1", "generation": 1 },
+        "spec": {
+            "failurePolicy": { "maxRestarts": 1 },
+            "replicatedJobs": [
+                { "name": "data", "template": pod },
+                { "name": "node", "template": pod, "dependsOn": [{ "name": "data", "status": "Complete" }] },
+            ],
+        },
+    });
+    change(&mut value);
+    let mut set = serde_json::from_value(value).expect("a valid set");
+    astrago_plan::default_job_set(&mut set);
+    set
+}
+
+/// The Job of a template, with a true condition of this type if it is not empty.
+fn job(set: &JobSet, template: &str, attempt: i32, condition: &str) -> Arc<Job> {
+    let mut jobs = jobs_of(set, attempt).into_iter();
+    let mut job = jobs
+        .find(|job| template_of(job) == template)
+        .expect("a job of the template");
+    let conditions = if condition.is_empty() {
+        json!([])
+    } else {
+        json!([{ "type": condition, "status": "True", "reason": "BackoffLimitExceeded",
+                 "lastTransitionTime": stamp(at(5)) }])
+    };
+    job.status =
+        serde_json::from_value(json!({ "conditions": conditions })).expect("a valid status");
+    Arc::new(job)
+}
+
+fn observed(jobs: Vec<Arc<Job>>) -> Observed {
+    Observed {
+        jobs,
+        has_service: true,
+    }
+}
+
+fn created(plan: &Plan) -> Vec<String> {
+    plan.create.iter().map(ResourceExt::name_any).collect()
+}
+
+fn ended(plan: &Plan) -> Option<(&str, &str)> {
+    let conditions = &plan.status.as_ref()?.conditions;
+    let end = conditions
+        .iter()
+        .find(|condition| ["Completed", "Failed"].contains(&condition.type_.as_str()))?;
+    Some((end.type_.as_str(), end.reason.as_str()))
+}
+
+#[test]
+fn a_new_set_gets_a_service_and_the_jobs_that_wait_for_nothing() {
+    let plan = plan(&job_set(|_| {}), &Observed::default(), at(10));
+    assert_eq!(
+        plan.service.map(|service| service.name_any()).as_deref(),
+        Some("demo")
+    );
+    assert_eq!(
+        created(&Plan {
+            create: plan.create,
+            ..Plan::default()
+        }),
+        ["demo-data-0"]
+    );
+}
+
+#[test]
+fn a_job_is_created_when_what_it_waits_for_is_complete() {
+    let set = job_set(|_| {});
+    let waiting = plan(&set, &observed(vec![job(&set, "data", 0, "")]), at(10));
+    assert!(waiting.create.is_empty());
+    let going = plan(
+        &set,
+        &observed(vec![job(&set, "data", 0, "Complete")]),
+        at(10),
+    );
+    assert_eq!(created(&going), ["demo-node-0"]);
+}
+
+#[test]
+fn a_set_is_complete_when_all_its_jobs_are() {
+    let set = job_set(|_| {});
+    let jobs = vec![
+        job(&set, "data", 0, "Complete"),
+        job(&set, "node", 0, "Complete"),
+    ];
+    let plan = plan(&set, &observed(jobs), at(10));
+    assert_eq!(ended(&plan), Some(("Completed", "AllJobsCompleted")));
+    assert_eq!(
+        plan.status
+            .and_then(|status| status.terminal_state)
+            .as_deref(),
+        Some("Completed")
+    );
+}
+
+#[test]
+fn a_failure_restarts_the_set_as_a_whole_and_only_so_often() {
+    let set = job_set(|_| {});
+    let jobs = vec![
+        job(&set, "data", 0, "Complete"),
+        job(&set, "node", 0, "Failed"),
+    ];
+    let first = plan(&set, &observed(jobs.clone()), at(10));
+    assert!(first.delete.is_empty() && first.create.is_empty() && ended(&first).is_none());
+    let status = first.status.expect("a status");
+    assert_eq!((status.restarts, status.restarts_count_towards_max), (1, 1));
+    // Now that it is on record, the Jobs of the first attempt go, and their names stay taken until then.
+    let mut set = set;
+    set.status = Some(status);
+    let second = plan(&set, &observed(jobs), at(11));
+    assert_eq!(second.delete.len(), 2);
+    assert!(second.create.is_empty());
+    let third = plan(&set, &observed(vec![]), at(12));
+    assert_eq!(created(&third), ["demo-data-0"]);
+    assert_eq!(super::super::children::attempt(&third.create[0]), 1);
+    // The second attempt fails too, and no restart is left.
+    let jobs = vec![
+        job(&set, "data", 1, "Complete"),
+        job(&set, "node", 1, "Failed"),
+    ];
+    assert_eq!(
+        ended(&plan(&set, &observed(jobs), at(13))),
+        Some(("Failed", "ReachedMaxRestarts"))
+    );
+}
+
+#[test]
+fn a_job_of_an_earlier_attempt_that_shows_up_late_restarts_nothing() {
+    let mut set = job_set(|_| {});
+    set.status = Some(JobSetStatus {
+        restarts: 1,
+        restarts_count_towards_max: 1,
+        ..JobSetStatus::default()
+    });
+    let jobs = vec![job(&set, "node", 0, "Failed"), job(&set, "data", 1, "")];
+    let plan = plan(&set, &observed(jobs), at(10));
+    assert_eq!(plan.delete.len(), 1);
+    assert_eq!(plan.status.map(|status| status.restarts), Some(1));
+}
+
+#[test]
+fn a_finished_set_stops_what_still_runs_and_goes_when_its_time_is_up() {
+    let condition = json!({ "type": "Completed", "status": "True", "reason": "AllJobsCompleted", "message": "",
+                            "lastTransitionTime": stamp(at(10)) });
+    let set = job_set(|set| {
+        set["spec"]["ttlSecondsAfterFinished"] = json!(60);
+        set["status"] = json!({ "conditions": [condition] });
+    });
+    let jobs = vec![job(&set, "data", 0, "Complete"), job(&set, "node", 0, "")];
+    let before = plan(&set, &observed(jobs.clone()), at(20));
+    assert_eq!(before.delete.len(), 1);
+    assert_eq!(template_of(&before.delete[0]), "node");
+    assert_eq!(before.next, Some(at(70)));
+    assert!(before.status.is_none());
+    assert!(plan(&set, &observed(jobs), at(70)).expired);
+}
+
+#[test]
+fn a_held_set_holds_its_jobs_and_lets_them_go_with_the_placement_of_then() {
+    let held = job_set(|set| set["spec"]["suspend"] = json!(true));
+    let running = job_set(|_| {});
+    let hold = plan(&held, &observed(vec![job(&running, "data", 0, "")]), at(10));
+    assert_eq!(hold.patch.len(), 1);
+    assert_eq!(hold.patch[0].1, json!({ "spec": { "suspend": true } }));
+    assert!(api_conditions::is_true(
+        &hold.status.expect("a status").conditions,
+        "Suspended"
+    ));
+    let mut resumed = job_set(|set| {
+        set["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["nodeSelector"] =
+            json!({ "zone": "b" });
+    });
+    let suspended = json!({ "type": "Suspended", "status": "True", "reason": "x", "message": "",
+                            "lastTransitionTime": stamp(at(10)) });
+    resumed.status =
+        serde_json::from_value(json!({ "conditions": [suspended] })).expect("a valid status");
+    let go = plan(&resumed, &observed(vec![job(&held, "data", 0, "")]), at(20));
+    assert_eq!(go.patch[0].1["spec"]["suspend"], json!(false));
+    assert_eq!(
+        go.patch[0].1["spec"]["template"]["spec"]["nodeSelector"],
+        json!({ "zone": "b" })
+    );
+    let status = go.status.expect("a status");
+    assert_eq!(status.conditions[0].status, "False");
+    assert_eq!(status.conditions[0].last_transition_time, stamp(at(20)));
+}
+
+#[test]
+fn blocking_recreation_waits_until_all_of_the_old_is_gone() {
+    let mut set =
+        job_set(|set| set["spec"]["failurePolicy"]["restartStrategy"] = json!("BlockingRecreate"));
+    set.status = Some(JobSetStatus {
+        restarts: 1,
+        ..JobSetStatus::default()
+    });
+    let old = job(&set, "node", 0, "");
+    let mut leaving = (*old).clone();
+    leaving.metadata.deletion_timestamp = Some(stamp(at(10)));
+    assert!(
+        plan(&set, &observed(vec![Arc::new(leaving)]), at(11))
+            .create
+            .is_empty()
+    );
+    assert_eq!(
+        created(&plan(&set, &observed(vec![]), at(12))),
+        ["demo-data-0"]
+    );
+}

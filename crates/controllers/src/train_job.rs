@@ -1,0 +1,319 @@
+//! TrainJob → JobSet: Kubeflow Trainer's controller, for API servers that have none.
+//!
+//! Where upstream is known to be wrong this one is right: a finished job never runs again, its TTL removes the job
+//! itself, and what keeps its objects from being made is in the job: for good as `Failed`, for now as the annotation
+//! [`CREATION_ERROR`]. Clients that know upstream see no condition that they do not expect.
+
+mod apply;
+mod deadline_policy;
+mod fetch;
+mod plan;
+mod snapshot;
+mod ssh_key;
+mod status;
+
+use std::sync::Arc;
+
+use astrago_api::conditions::train_job as condition;
+use astrago_api::{TrainJob, TrainJobStatus};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Resource, ResourceExt};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::context::{Context, FIELD_MANAGER, runtime_entry};
+use crate::controller::{Category, Next, Retry, drive, retry_of};
+use crate::events::reference;
+use crate::queue::ObjectKey;
+use crate::report;
+
+const CONTROLLER: &str = "trainjob";
+
+/// Annotation on a TrainJob: what keeps its objects from being made at the moment. It goes when they are made.
+pub const CREATION_ERROR: &str = "astrago.io/creation-error";
+
+/// A reconcile of a TrainJob.
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a TrainJob could not be brought to its desired state.
+#[derive(Debug, thiserror::Error, strum::IntoStaticStr)]
+pub(crate) enum Error {
+    /// The kind of runtime is none that we know.
+    #[error("unsupported runtime: {kind}.{group}")]
+    #[strum(serialize = "TrainingRuntimeNotSupported")]
+    UnsupportedRuntime {
+        /// The kind.
+        kind: String,
+        /// The API group.
+        group: String,
+    },
+    /// The runtime is not there.
+    #[error("{kind} {name} does not exist; the job starts when it is created")]
+    #[strum(serialize = "TrainingRuntimeNotFound")]
+    NoRuntime {
+        /// The kind.
+        kind: String,
+        /// The name.
+        name: String,
+    },
+    /// The runtime could not be read.
+    #[error("failed to read the runtime {name}")]
+    #[strum(serialize = "TrainJobResourcesCreationFailed")]
+    ReadRuntime {
+        /// The name.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// The snapshot of the runtime is not what it should be.
+    #[error("invalid runtime snapshot: {problem}")]
+    #[strum(serialize = "TrainJobResourcesCreationFailed")]
+    BadSnapshot {
+        /// What is wrong.
+        problem: String,
+    },
+    /// A JobSet of the job's name belongs to somebody else.
+    #[error("jobset {name} exists and does not belong to this TrainJob")]
+    #[strum(serialize = "TrainJobResourcesCreationFailed")]
+    NameTaken {
+        /// The name.
+        name: String,
+    },
+    /// An object could not be made.
+    #[error("failed to apply {name}")]
+    #[strum(serialize = "TrainJobResourcesCreationFailed")]
+    Apply {
+        /// Kind and name.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// No key pair could be made.
+    #[error("failed to make a key pair")]
+    #[strum(serialize = "TrainJobResourcesCreationFailed")]
+    MakeKey {
+        /// Why.
+        source: rcgen::Error,
+    },
+    /// The job or its JobSet could not be deleted.
+    #[error("failed to delete {name}")]
+    #[strum(serialize = "DeletionFailed")]
+    Delete {
+        /// The name.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// The status could not be written.
+    #[error("failed to write the status of the TrainJob")]
+    WriteStatus {
+        /// Why.
+        source: kube::Error,
+    },
+}
+
+impl Category for Error {
+    fn category(&self) -> &'static str {
+        self.into()
+    }
+
+    fn retry(&self) -> Retry {
+        match self {
+            Self::UnsupportedRuntime { .. } => Retry::Never,
+            Self::NoRuntime { .. }
+            | Self::NameTaken { .. }
+            | Self::BadSnapshot { .. }
+            | Self::MakeKey { .. } => Retry::Later,
+            Self::Apply { source, .. } => match retry_of(source) {
+                Retry::Soon => Retry::Later,
+                retry => retry,
+            },
+            Self::ReadRuntime { source, .. }
+            | Self::Delete { source, .. }
+            | Self::WriteStatus { source } => retry_of(source),
+        }
+    }
+}
+
+impl Error {
+    /// Whether it says that the job's objects could not be made.
+    fn is_about_creation(&self) -> bool {
+        !matches!(self, Self::Delete { .. } | Self::WriteStatus { .. })
+    }
+}
+
+/// Runs the controller until cancelled.
+pub(crate) async fn run(
+    context: Arc<Context>,
+    options: astrago_plan::Options,
+    workers: usize,
+    stop: CancellationToken,
+) {
+    let queue = context.queue();
+    let mirrors = &context.mirrors;
+    let jobs = Arc::clone(&queue);
+    mirrors.train_jobs.subscribe(move |change| {
+        if let Some(job) = change.latest() {
+            jobs.add(ObjectKey::of(&**job));
+        }
+    });
+    // A JobSet has the name of its TrainJob; one that belongs to somebody else may be in the way of one.
+    let sets = Arc::clone(&queue);
+    mirrors.job_sets.subscribe(move |change| {
+        if let Some(set) = change.latest() {
+            sets.add(ObjectKey::of(&**set));
+        }
+    });
+    wake_by_runtimes(&context, &queue);
+    let ready = async { tokio::join!(mirrors.train_jobs.ready(), mirrors.job_sets.ready()) };
+    if stop.run_until_cancelled(ready).await.is_none() {
+        return;
+    }
+    for job in mirrors.train_jobs.all() {
+        queue.add(ObjectKey::of(&*job));
+    }
+    let options = Arc::new(options);
+    drive(&context, CONTROLLER, &queue, workers, &stop, |key| {
+        reconcile(Arc::clone(&context), Arc::clone(&options), key)
+    })
+    .await;
+}
+
+/// Looks at the jobs again that wait for a runtime, when it is created.
+fn wake_by_runtimes(context: &Arc<Context>, queue: &Arc<crate::queue::Queue>) {
+    let wake = |kind: &'static str| {
+        let (jobs, queue) = (context.mirrors.train_jobs.clone(), Arc::clone(queue));
+        move |is_new: bool, namespace: Option<&String>, name: Option<&String>| {
+            let Some(name) = name.filter(|_| is_new) else {
+                return;
+            };
+            for job in jobs.find(&runtime_entry(
+                kind,
+                namespace.map_or("", |namespace| namespace),
+                name,
+            )) {
+                queue.add(ObjectKey::of(&*job));
+            }
+        }
+    };
+    let cluster = wake("ClusterTrainingRuntime");
+    context.mirrors.cluster_runtimes.subscribe(move |change| {
+        let name = change
+            .latest()
+            .and_then(|runtime| runtime.metadata.name.as_ref());
+        cluster(change.old.is_none(), None, name);
+    });
+    let namespaced = wake("TrainingRuntime");
+    context.mirrors.runtimes.subscribe(move |change| {
+        let Some(runtime) = change.latest() else {
+            return;
+        };
+        let meta = runtime.meta();
+        namespaced(
+            change.old.is_none(),
+            meta.namespace.as_ref(),
+            meta.name.as_ref(),
+        );
+    });
+}
+
+/// Brings one TrainJob a step further:
+///
+/// 1. [`fetch`]: its JobSet from the mirror, and its runtime if needed;
+/// 2. validation is part of planning, where all errors come out at once;
+/// 3. [`plan`]: the objects, and the status afterwards;
+/// 4. [`apply`]: server-side apply;
+/// 5. [`status`]: one write, then the events.
+async fn reconcile(
+    context: Arc<Context>,
+    options: Arc<astrago_plan::Options>,
+    key: ObjectKey,
+) -> Result<Next> {
+    let Some(job) = context.mirrors.train_jobs.get(&key) else {
+        return Ok(Next::AwaitChange);
+    };
+    if !job.is_managed_by_us() {
+        return Ok(Next::AwaitChange);
+    }
+    let result = step(&context, &job, &options).await;
+    if let Err(error) = &result {
+        report::failure(&context, CONTROLLER, reference(&*job), error);
+        record(&context, &job, error).await?;
+    }
+    result
+}
+
+async fn step(context: &Context, job: &TrainJob, options: &astrago_plan::Options) -> Result<Next> {
+    let observed = fetch::fetch(context, job).await?;
+    let plan = plan::plan(job, &observed, options, context.clock.now());
+    apply::apply(context, job, &plan).await?;
+    let job = forget_error(context, job, &plan).await?;
+    if let Some(status) = &plan.status {
+        write_status(context, &job, status).await?;
+    }
+    for notice in plan.notices {
+        context.events.send(notice);
+    }
+    Ok(plan.next.into())
+}
+
+async fn write_status(context: &Context, job: &TrainJob, status: &TrainJobStatus) -> Result<()> {
+    let jobs =
+        Api::<TrainJob>::namespaced(context.client.clone(), &job.namespace().unwrap_or_default());
+    let written = crate::status::write(&jobs, job, job.status.as_ref(), status).await;
+    if let Some(written) = written.map_err(|source| Error::WriteStatus { source })? {
+        context.metrics.wrote(CONTROLLER);
+        context.mirrors.train_jobs.observe(written);
+    }
+    Ok(())
+}
+
+/// Puts what went wrong where its owner looks: what cannot be mended in the status, for the rest an annotation.
+async fn record(context: &Context, job: &TrainJob, error: &Error) -> Result<()> {
+    if !error.is_about_creation() || error.retry() == Retry::Soon || job.is_finished() {
+        return Ok(());
+    }
+    let text = report::chain(error);
+    let job_set = context.mirrors.job_sets.get(&ObjectKey::of(job));
+    if error.retry() == Retry::Never && job_set.is_none() {
+        let reason = match error {
+            Error::UnsupportedRuntime { .. } => condition::REASON_RUNTIME_NOT_SUPPORTED,
+            _ => condition::REASON_RESOURCES_CREATION_FAILED,
+        };
+        let fatal = status::Fatal {
+            reason,
+            message: text,
+        };
+        let status = status::status(job, None, Some(&fatal), context.clock.now());
+        return write_status(context, job, &status).await;
+    }
+    annotate(context, job, Some(&text)).await.map(|_| ())
+}
+
+async fn forget_error(context: &Context, job: &TrainJob, plan: &plan::Plan) -> Result<TrainJob> {
+    if plan.objects.is_none() || plan.expired {
+        return Ok(job.clone());
+    }
+    annotate(context, job, None).await
+}
+
+/// Sets or removes the annotation, if it is not as it should be, and returns the job as it then is.
+async fn annotate(context: &Context, job: &TrainJob, text: Option<&str>) -> Result<TrainJob> {
+    if job.annotations().get(CREATION_ERROR).map(String::as_str) == text {
+        return Ok(job.clone());
+    }
+    let jobs =
+        Api::<TrainJob>::namespaced(context.client.clone(), &job.namespace().unwrap_or_default());
+    let patch =
+        json!({ "metadata": { "uid": job.uid(), "annotations": { CREATION_ERROR: text } } });
+    let parameters = PatchParams {
+        field_manager: Some(FIELD_MANAGER.into()),
+        ..PatchParams::default()
+    };
+    let written = jobs
+        .patch(&job.name_any(), &parameters, &Patch::Merge(patch))
+        .await;
+    let written = written.map_err(|source| Error::WriteStatus { source })?;
+    context.metrics.wrote(CONTROLLER);
+    Ok((*context.mirrors.train_jobs.observe(written)).clone())
+}
