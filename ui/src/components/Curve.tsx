@@ -71,7 +71,9 @@ export function Curve({ title, series, smoothing, xLabel, time = false }: Props)
 /** uPlot wants one sorted x for all series, with gaps where a series has no point. */
 function aligned(series: Series[], smoothing: number, time: boolean): uPlot.AlignedData {
   const scale = time ? 1000 : 1;
-  const xs = [...new Set(series.flatMap((one) => one.points.map((point) => point.x / scale)))].sort((a, b) => a - b);
+  const xs = [...new Set(series.flatMap((one) => one.points.map((point) => point.x / scale)))].sort(
+    (a, b) => a - b,
+  );
   const columns = series.map((one) => {
     const ys = smoothed(
       one.points.map((point) => point.y),

@@ -79,14 +79,34 @@ export function LogView({ lines, version, showWorker }: Props) {
           rightSection={query === '' ? null : <Text size="xs">{found.length}</Text>}
           rightSectionWidth={48}
         />
-        <ActionIcon variant="subtle" aria-label={t('logs.previous')} onClick={() => go(-1)} disabled={found.length === 0}>
+        <ActionIcon
+          variant="subtle"
+          aria-label={t('logs.previous')}
+          onClick={() => go(-1)}
+          disabled={found.length === 0}
+        >
           <IconChevronUp size={16} />
         </ActionIcon>
-        <ActionIcon variant="subtle" aria-label={t('logs.next')} onClick={() => go(1)} disabled={found.length === 0}>
+        <ActionIcon
+          variant="subtle"
+          aria-label={t('logs.next')}
+          onClick={() => go(1)}
+          disabled={found.length === 0}
+        >
           <IconChevronDown size={16} />
         </ActionIcon>
-        <Switch size="xs" label={t('logs.wrap')} checked={wrap} onChange={(event) => setWrap(event.currentTarget.checked)} />
-        <Switch size="xs" label={t('logs.times')} checked={times} onChange={(event) => setTimes(event.currentTarget.checked)} />
+        <Switch
+          size="xs"
+          label={t('logs.wrap')}
+          checked={wrap}
+          onChange={(event) => setWrap(event.currentTarget.checked)}
+        />
+        <Switch
+          size="xs"
+          label={t('logs.times')}
+          checked={times}
+          onChange={(event) => setTimes(event.currentTarget.checked)}
+        />
         <Text size="xs" c="dimmed" ml="auto">
           {t('logs.count', { count: lines.length + lines.forgotten })}
         </Text>
@@ -135,9 +155,14 @@ export function LogView({ lines, version, showWorker }: Props) {
 function LogLine({ line, showWorker, showTime }: { line: Line; showWorker: boolean; showTime: boolean }) {
   return (
     <>
-      {showTime && line.time !== undefined && <span className={classes.time}>{line.time.slice(11, 23)} </span>}
+      {showTime && line.time !== undefined && (
+        <span className={classes.time}>{line.time.slice(11, 23)} </span>
+      )}
       {showWorker && (
-        <span className={classes.worker} style={{ color: `var(--mantine-color-${workerColor(line.worker)}-text)` }}>
+        <span
+          className={classes.worker}
+          style={{ color: `var(--mantine-color-${workerColor(line.worker)}-text)` }}
+        >
           {line.worker}{' '}
         </span>
       )}

@@ -1,5 +1,12 @@
 import { Badge } from '@mantine/core';
-import { IconCheck, IconClock, IconPlayerPause, IconPlayerPlay, IconRefresh, IconX } from '@tabler/icons-react';
+import {
+  IconCheck,
+  IconClock,
+  IconPlayerPause,
+  IconPlayerPlay,
+  IconRefresh,
+  IconX,
+} from '@tabler/icons-react';
 import { useTranslation } from 'react-i18next';
 
 import type { State } from '@/libs/state';
@@ -19,7 +26,13 @@ export function StateBadge({ state }: { state: State }) {
   const { t } = useTranslation();
   const Icon = ICONS[state];
   return (
-    <Badge color={stateColor(state)} variant="light" leftSection={<Icon size={12} />} tt="none" data-state={state}>
+    <Badge
+      color={stateColor(state)}
+      variant="light"
+      leftSection={<Icon size={12} />}
+      tt="none"
+      data-state={state}
+    >
       {t(`state.${state}`)}
     </Badge>
   );

@@ -11,7 +11,8 @@ describe('Lines', () => {
     expect(lines.length).toBeLessThanOrEqual(100);
     expect(lines.length + lines.forgotten).toBe(250);
     expect(lines.at(lines.length - 1)?.id).toBe('249');
-    for (let i = 1; i < lines.length; i++) expect(Number(lines.at(i)?.id)).toBe(Number(lines.at(i - 1)?.id) + 1);
+    for (let i = 1; i < lines.length; i++)
+      expect(Number(lines.at(i)?.id)).toBe(Number(lines.at(i - 1)?.id) + 1);
   });
 
   it('finds without regard to case', () => {

@@ -25,9 +25,16 @@ export function stream(url: string, options: StreamOptions): () => void {
       try {
         const response = await fetch(url, {
           signal: abort.signal,
-          headers: { accept: 'text/event-stream', ...options.headers(), ...(lastEventId === '' ? {} : { 'last-event-id': lastEventId }) },
+          headers: {
+            accept: 'text/event-stream',
+            ...options.headers(),
+            ...(lastEventId === '' ? {} : { 'last-event-id': lastEventId }),
+          },
         });
-        if (response.status === 204 || (response.status >= 400 && response.status < 500 && response.status !== 429)) {
+        if (
+          response.status === 204 ||
+          (response.status >= 400 && response.status < 500 && response.status !== 429)
+        ) {
           options.onState('closed');
           return;
         }

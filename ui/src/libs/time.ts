@@ -14,7 +14,11 @@ export function duration(milliseconds: number): string {
   return `${seconds}s`;
 }
 
-export function between(from: string | null | undefined, to: string | null | undefined, now = Date.now()): string {
+export function between(
+  from: string | null | undefined,
+  to: string | null | undefined,
+  now = Date.now(),
+): string {
   if (!from) return '–';
   return duration((to ? Date.parse(to) : now) - Date.parse(from));
 }
@@ -35,5 +39,7 @@ export function ago(time: string, language: string, now = Date.now()): string {
 
 export function moment(time: string | null | undefined, language: string): string {
   if (!time) return '–';
-  return new Intl.DateTimeFormat(language, { dateStyle: 'medium', timeStyle: 'medium' }).format(new Date(time));
+  return new Intl.DateTimeFormat(language, { dateStyle: 'medium', timeStyle: 'medium' }).format(
+    new Date(time),
+  );
 }

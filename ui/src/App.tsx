@@ -1,0 +1,71 @@
+import { Center, Loader } from '@mantine/core';
+import { lazy, Suspense, useEffect } from 'react';
+import { Navigate, Route, Routes, useLocation, useNavigate } from 'react-router';
+
+import { Shell } from './components/Shell';
+import { Login } from './pages/Login';
+import { ROUTES } from './routes';
+import { UNREACHABLE, whenSignedOut, ApiError } from './services/client';
+import { useWhoAmI } from './services/session';
+import { ErrorNote } from './components/ErrorNote';
+
+const JobList = lazy(() => import('./pages/Jobs/List').then((page) => ({ default: page.JobList })));
+const JobDetail = lazy(() => import('./pages/Jobs/Detail').then((page) => ({ default: page.JobDetail })));
+const Submit = lazy(() => import('./pages/Submit').then((page) => ({ default: page.Submit })));
+const Nodes = lazy(() => import('./pages/Nodes').then((page) => ({ default: page.Nodes })));
+const Queue = lazy(() => import('./pages/Queue').then((page) => ({ default: page.Queue })));
+const Runtimes = lazy(() => import('./pages/Runtimes').then((page) => ({ default: page.Runtimes })));
+const Settings = lazy(() => import('./pages/Settings').then((page) => ({ default: page.Settings })));
+
+export function App() {
+  return (
+    <Routes>
+      <Route path={ROUTES.login} element={<Login />} />
+      <Route path="*" element={<SignedIn />} />
+    </Routes>
+  );
+}
+
+function SignedIn() {
+  const me = useWhoAmI();
+  const navigate = useNavigate();
+  const location = useLocation();
+  const here = location.pathname + location.search;
+
+  useEffect(
+    () => whenSignedOut(() => void navigate(ROUTES.login, { state: { from: here } })),
+    [navigate, here],
+  );
+
+  if (me.error instanceof ApiError && me.error.status !== UNREACHABLE && me.error.status < 500) {
+    return <Navigate to={ROUTES.login} state={{ from: here }} replace />;
+  }
+  if (me.error !== null && me.data === undefined)
+    return <ErrorNote error={me.error} onRetry={() => void me.refetch()} />;
+  if (me.data === undefined) return <Waiting />;
+  return (
+    <Shell me={me.data}>
+      <Suspense fallback={<Waiting />}>
+        <Routes>
+          <Route path="/" element={<Navigate to={ROUTES.jobs} replace />} />
+          <Route path={ROUTES.jobs} element={<JobList />} />
+          <Route path={ROUTES.job.template} element={<JobDetail />} />
+          <Route path={ROUTES.submit} element={<Submit me={me.data} />} />
+          <Route path={ROUTES.nodes} element={<Nodes />} />
+          <Route path={ROUTES.queue} element={<Queue />} />
+          <Route path={ROUTES.runtimes} element={<Runtimes me={me.data} />} />
+          <Route path={ROUTES.settings} element={<Settings me={me.data} />} />
+          <Route path="*" element={<Navigate to={ROUTES.jobs} replace />} />
+        </Routes>
+      </Suspense>
+    </Shell>
+  );
+}
+
+function Waiting() {
+  return (
+    <Center h="50vh">
+      <Loader />
+    </Center>
+  );
+}

@@ -1,0 +1,2 @@
+export interface paths {}
+export interface components { schemas: Record<string, never> }

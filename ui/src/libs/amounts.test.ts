@@ -1,0 +1,21 @@
+import { describe, expect, it } from 'vitest';
+
+import { amounts, bytes, cores } from './amounts';
+
+describe('amounts', () => {
+  it.each([
+    [0, '0 B'],
+    [1024, '1 KiB'],
+    [17179869184, '16 GiB'],
+    [1610612736, '1.5 GiB'],
+  ])('%d bytes are %s', (value, want) => expect(bytes(value)).toBe(want));
+
+  it('writes cores without needless zeros', () => {
+    expect([4, 0.5, 1.25].map(cores)).toEqual(['4', '0.5', '1.25']);
+  });
+
+  it('leaves out GPUs where there are none', () => {
+    expect(amounts({ cpu: 2, memory: 1 << 30, gpu: 0 })).toBe('2 CPU · 1 GiB');
+    expect(amounts({ cpu: 2, memory: 1 << 30, gpu: 1 })).toBe('2 CPU · 1 GiB · 1 GPU');
+  });
+});

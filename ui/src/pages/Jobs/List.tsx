@@ -1,0 +1,286 @@
+import {
+  Anchor,
+  Button,
+  Checkbox,
+  Group,
+  Loader,
+  Pagination,
+  Progress,
+  Select,
+  Table,
+  Text,
+  TextInput,
+  Title,
+} from '@mantine/core';
+import { useDebouncedValue } from '@mantine/hooks';
+import { modals } from '@mantine/modals';
+import { IconPlus, IconSearch } from '@tabler/icons-react';
+import { useState } from 'react';
+import { useTranslation } from 'react-i18next';
+import { Link, useSearchParams } from 'react-router';
+
+import { Empty } from '@/components/Empty';
+import { ErrorNote } from '@/components/ErrorNote';
+import { StateBadge } from '@/components/StateBadge';
+import { amounts } from '@/libs/amounts';
+import { STATES } from '@/libs/state';
+import { ago, duration } from '@/libs/time';
+import { ROUTES } from '@/routes';
+import type { Schemas } from '@/services/client';
+import { useJobAction, useJobs, useLiveJobs } from '@/services/jobs';
+
+const PAGE_SIZE = 50;
+
+/** All jobs, live. Filters live in the address, so that a view can be shared and the back button works. */
+export function JobList() {
+  const { t } = useTranslation();
+  const [search, setSearch] = useSearchParams();
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const [text] = useDebouncedValue(search.get('q') ?? '', 200);
+  useLiveJobs();
+  const page = Number(search.get('page') ?? '1');
+  const jobs = useJobs({
+    ...(text !== '' && { q: text }),
+    ...(search.has('state') && { state: search.get('state') ?? '' }),
+    ...(search.has('namespace') && { namespace: search.get('namespace') ?? '' }),
+    sort: search.get('sort') ?? '-created_at',
+    page,
+  });
+
+  const set = (key: string, value: string | null) =>
+    setSearch(
+      (previous) => {
+        const next = new URLSearchParams(previous);
+        if (value === null || value === '') next.delete(key);
+        else next.set(key, value);
+        if (key !== 'page') next.delete('page');
+        return next;
+      },
+      { replace: key === 'q' },
+    );
+
+  const items = jobs.data?.items ?? [];
+  const chosen = items.filter((job) => selected.has(job.uid));
+  const filtered = search.has('q') || search.has('state') || search.has('namespace');
+
+  return (
+    <>
+      <Group justify="space-between" mb="md">
+        <Title order={2}>{t('nav.jobs')}</Title>
+        <Button component={Link} to={ROUTES.submit} leftSection={<IconPlus size={16} />}>
+          {t('nav.submit')}
+        </Button>
+      </Group>
+      <Group mb="sm" gap="sm">
+        <TextInput
+          data-search
+          w={260}
+          placeholder={t('jobs.search')}
+          aria-label={t('jobs.search')}
+          leftSection={<IconSearch size={16} />}
+          value={search.get('q') ?? ''}
+          onChange={(event) => set('q', event.currentTarget.value)}
+        />
+        <Select
+          w={160}
+          placeholder={t('jobs.anyState')}
+          aria-label={t('jobs.state')}
+          clearable
+          data={STATES.map((state) => ({ value: state, label: t(`state.${state}`) }))}
+          value={search.get('state')}
+          onChange={(value) => set('state', value)}
+        />
+        {jobs.isFetching && <Loader size="xs" aria-label={t('app.loading')} />}
+        {chosen.length > 0 && <Bulk chosen={chosen} onDone={() => setSelected(new Set())} />}
+      </Group>
+      {jobs.error !== null && <ErrorNote error={jobs.error} onRetry={() => void jobs.refetch()} />}
+      {jobs.data !== undefined && items.length === 0 && (
+        <Empty
+          title={filtered ? t('jobs.noneFound') : t('jobs.none')}
+          action={
+            filtered ? (
+              <Button variant="light" onClick={() => setSearch({})}>
+                {t('jobs.clear')}
+              </Button>
+            ) : (
+              <Button component={Link} to={ROUTES.submit}>
+                {t('nav.submit')}
+              </Button>
+            )
+          }
+        >
+          {filtered ? undefined : t('jobs.noneHint')}
+        </Empty>
+      )}
+      {items.length > 0 && (
+        <Table.ScrollContainer minWidth={860}>
+          <Table highlightOnHover verticalSpacing="xs" stickyHeader>
+            <Table.Thead>
+              <Table.Tr>
+                <Table.Th w={36}>
+                  <Checkbox
+                    aria-label={t('jobs.selectAll')}
+                    checked={chosen.length === items.length}
+                    indeterminate={chosen.length > 0 && chosen.length < items.length}
+                    onChange={(event) =>
+                      setSelected(new Set(event.currentTarget.checked ? items.map((job) => job.uid) : []))
+                    }
+                  />
+                </Table.Th>
+                <SortHeader by="name" label={t('jobs.name')} search={search} set={set} />
+                <SortHeader by="state" label={t('jobs.state')} search={search} set={set} />
+                <Table.Th>{t('jobs.progress')}</Table.Th>
+                <Table.Th>{t('jobs.nodes')}</Table.Th>
+                <Table.Th>{t('jobs.resources')}</Table.Th>
+                <SortHeader by="user" label={t('jobs.user')} search={search} set={set} />
+                <SortHeader by="duration" label={t('jobs.duration')} search={search} set={set} />
+                <SortHeader by="created_at" label={t('jobs.created')} search={search} set={set} />
+              </Table.Tr>
+            </Table.Thead>
+            <Table.Tbody>
+              {items.map((job) => (
+                <JobRow
+                  key={job.uid}
+                  job={job}
+                  selected={selected.has(job.uid)}
+                  onSelect={(on) => {
+                    const next = new Set(selected);
+                    if (on) next.add(job.uid);
+                    else next.delete(job.uid);
+                    setSelected(next);
+                  }}
+                />
+              ))}
+            </Table.Tbody>
+          </Table>
+        </Table.ScrollContainer>
+      )}
+      {jobs.data !== undefined && jobs.data.total > PAGE_SIZE && (
+        <Pagination
+          mt="md"
+          total={Math.ceil(jobs.data.total / PAGE_SIZE)}
+          value={page}
+          onChange={(next) => set('page', String(next))}
+        />
+      )}
+    </>
+  );
+}
+
+function SortHeader(props: {
+  by: string;
+  label: string;
+  search: URLSearchParams;
+  set: (key: string, value: string) => void;
+}) {
+  const current = props.search.get('sort') ?? '-created_at';
+  const direction =
+    current === props.by ? 'ascending' : current === `-${props.by}` ? 'descending' : undefined;
+  return (
+    <Table.Th aria-sort={direction ?? 'none'}>
+      <Anchor
+        component="button"
+        type="button"
+        size="sm"
+        c="inherit"
+        fw={600}
+        onClick={() => props.set('sort', direction === 'ascending' ? `-${props.by}` : props.by)}
+      >
+        {props.label}
+        {direction === 'ascending' ? ' ↑' : direction === 'descending' ? ' ↓' : ''}
+      </Anchor>
+    </Table.Th>
+  );
+}
+
+function JobRow({
+  job,
+  selected,
+  onSelect,
+}: {
+  job: Schemas['JobSummary'];
+  selected: boolean;
+  onSelect: (on: boolean) => void;
+}) {
+  const { t, i18n } = useTranslation();
+  return (
+    <Table.Tr data-job={job.name}>
+      <Table.Td>
+        <Checkbox
+          aria-label={t('jobs.select', { name: job.name })}
+          checked={selected}
+          onChange={(event) => onSelect(event.currentTarget.checked)}
+        />
+      </Table.Td>
+      <Table.Td>
+        <Anchor component={Link} to={ROUTES.job.path(job.namespace, job.name)} fw={500}>
+          {job.name}
+        </Anchor>
+        <Text size="xs" c="dimmed">
+          {job.namespace} · {job.framework ?? job.runtime}
+        </Text>
+      </Table.Td>
+      <Table.Td>
+        <StateBadge state={job.state} />
+        {job.message !== '' && job.state !== 'Complete' && (
+          <Text size="xs" c="dimmed" lineClamp={2} maw={260} title={job.message}>
+            {job.message}
+          </Text>
+        )}
+      </Table.Td>
+      <Table.Td w={140}>
+        {job.progress != null && (
+          <>
+            <Progress value={job.progress.percent} size="sm" aria-label={t('jobs.progress')} />
+            <Text size="xs" c="dimmed">
+              {Math.round(job.progress.percent)} %
+              {job.progress.remaining_seconds != null &&
+                ` · ${t('jobs.left', { time: duration(job.progress.remaining_seconds * 1000) })}`}
+            </Text>
+          </>
+        )}
+      </Table.Td>
+      <Table.Td>
+        {job.nodes_running}/{job.num_nodes}
+        {job.restarts > 0 && (
+          <Text size="xs" c="dimmed">
+            {t('jobs.restarts', { count: job.restarts })}
+          </Text>
+        )}
+      </Table.Td>
+      <Table.Td>{amounts(job.per_node)}</Table.Td>
+      <Table.Td>{job.user ?? '–'}</Table.Td>
+      <Table.Td>{duration(job.duration_seconds * 1000)}</Table.Td>
+      <Table.Td title={job.created_at}>{ago(job.created_at, i18n.language)}</Table.Td>
+    </Table.Tr>
+  );
+}
+
+/** Stop or delete several at once, after a question. */
+function Bulk({ chosen, onDone }: { chosen: Schemas['JobSummary'][]; onDone: () => void }) {
+  const { t } = useTranslation();
+  const action = useJobAction();
+  const all = async (what: 'suspend' | 'delete') => {
+    await Promise.allSettled(chosen.map((job) => action.mutateAsync({ key: job, action: what })));
+    onDone();
+  };
+  const confirm = () =>
+    modals.openConfirmModal({
+      title: t('jobs.deleteTitle', { count: chosen.length }),
+      children: <Text size="sm">{t('jobs.deleteText')}</Text>,
+      labels: { confirm: t('action.delete'), cancel: t('action.cancel') },
+      confirmProps: { color: 'red' },
+      onConfirm: () => void all('delete'),
+    });
+  return (
+    <Group gap="xs" role="group" aria-label={t('jobs.selected', { count: chosen.length })}>
+      <Text size="sm">{t('jobs.selected', { count: chosen.length })}</Text>
+      <Button size="xs" variant="light" onClick={() => void all('suspend')} loading={action.isPending}>
+        {t('action.suspend')}
+      </Button>
+      <Button size="xs" variant="light" color="red" onClick={confirm}>
+        {t('action.delete')}
+      </Button>
+    </Group>
+  );
+}

@@ -1,0 +1,102 @@
+import {
+  Card,
+  Group,
+  NumberInput,
+  Radio,
+  SegmentedControl,
+  Select,
+  SimpleGrid,
+  Stack,
+  Text,
+  TextInput,
+  Title,
+} from '@mantine/core';
+import type { UseFormReturnType } from '@mantine/form';
+import { useTranslation } from 'react-i18next';
+
+import { useNamespaces } from '@/services/places';
+
+import { type Form, FRAMEWORKS, type Framework } from './form';
+
+/** What kind of training, on how many nodes, under which name. */
+export function FrameworkSection({ form }: { form: UseFormReturnType<Form> }) {
+  const { t } = useTranslation();
+  const namespaces = useNamespaces();
+  const horovod = form.values.framework === 'horovod';
+  return (
+    <Card withBorder>
+      <Title order={3} size="h5" mb="sm">
+        {t('submit.type')}
+      </Title>
+      <Stack>
+        <Radio.Group
+          label={t('submit.framework')}
+          value={form.values.framework}
+          onChange={(value) => form.setFieldValue('framework', value as Framework)}
+        >
+          <SimpleGrid cols={{ base: 2, sm: 3 }} mt={6} spacing="xs">
+            {FRAMEWORKS.map((framework) => (
+              <Radio.Card
+                key={framework}
+                value={framework}
+                p="xs"
+                radius="md"
+                aria-label={t(`framework.${framework}.name`)}
+              >
+                <Group wrap="nowrap" gap="xs" align="flex-start">
+                  <Radio.Indicator mt={2} />
+                  <div>
+                    <Text size="sm" fw={600}>
+                      {t(`framework.${framework}.name`)}
+                    </Text>
+                    <Text size="xs" c="dimmed">
+                      {t(`framework.${framework}.via`)}
+                    </Text>
+                  </div>
+                </Group>
+              </Radio.Card>
+            ))}
+          </SimpleGrid>
+        </Radio.Group>
+        <Group align="flex-end">
+          <SegmentedControl
+            aria-label={t('submit.nodesMode')}
+            data={[
+              { value: 'single', label: t('submit.single') },
+              { value: 'multi', label: t('submit.multi') },
+            ]}
+            value={form.values.multiNode ? 'multi' : 'single'}
+            onChange={(value) => form.setFieldValue('multiNode', value === 'multi')}
+          />
+          {form.values.multiNode && (
+            <NumberInput
+              w={140}
+              label={horovod ? t('submit.workers') : t('submit.nodes')}
+              min={1}
+              max={1000}
+              allowDecimal={false}
+              {...form.getInputProps('nodes')}
+            />
+          )}
+        </Group>
+        <Group grow align="flex-start">
+          <TextInput
+            label={t('submit.name')}
+            description={t('submit.nameHint')}
+            {...form.getInputProps('name')}
+          />
+          <Select
+            label={t('submit.namespace')}
+            description={t('submit.namespaceHint')}
+            data={[
+              ...new Set([form.values.namespace, ...(namespaces.data ?? []).map((one) => one.name)]),
+            ].filter((one) => one !== '')}
+            searchable
+            allowDeselect={false}
+            {...form.getInputProps('namespace')}
+          />
+        </Group>
+      </Stack>
+    </Card>
+  );
+}

@@ -1,0 +1,71 @@
+import createClient from 'openapi-fetch';
+
+import type { components, paths } from '@/api.gen';
+
+export type Schemas = components['schemas'];
+
+/** What the server says when it refuses: one sentence, the wrong fields, what to do. */
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly fields: { field: string; message: string }[] = [],
+    readonly hint?: string,
+  ) {
+    super(message);
+  }
+}
+
+export const UNREACHABLE = 0;
+
+/** Called when the session is over, so that the page can ask to sign in. */
+let onSignedOut = () => {};
+export function whenSignedOut(handler: () => void) {
+  onSignedOut = handler;
+}
+
+export const client = createClient<paths>({
+  // Cookies carry the session; this header shows the server that the request comes from the page and not from another site's form.
+  headers: { 'x-astrago-request': 'page' },
+  fetch: async (request) => {
+    try {
+      return await fetch(request);
+    } catch (error) {
+      if (request.signal.aborted) throw error;
+      throw new ApiError(UNREACHABLE, 'unreachable', 'the server cannot be reached');
+    }
+  },
+});
+
+interface Answer<T> {
+  data?: T;
+  error?: unknown;
+  response: Response;
+}
+
+/** The data of an answer, or an ApiError with what the server said. */
+export async function answered<T>(answer: Promise<Answer<T>>): Promise<T> {
+  const { data, error, response } = await answer;
+  if (response.ok) return data as T;
+  if (response.status === 401) onSignedOut();
+  const body = (
+    error as
+      | {
+          error?: {
+            code?: string;
+            message?: string;
+            fields?: { field: string; message: string }[];
+            hint?: string;
+          };
+        }
+      | undefined
+  )?.error;
+  throw new ApiError(
+    response.status,
+    body?.code ?? 'unknown',
+    body?.message ?? `${response.status} ${response.statusText}`,
+    body?.fields ?? [],
+    body?.hint,
+  );
+}

@@ -1,0 +1,154 @@
+import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useEffect } from 'react';
+
+import { stream } from '@/libs/stream';
+import { isFinished } from '@/libs/state';
+
+import { answered, client, type Schemas } from './client';
+
+export interface JobFilters {
+  namespace?: string;
+  state?: string;
+  framework?: string;
+  user?: string;
+  q?: string;
+  sort?: string;
+  page?: number;
+  archived?: boolean;
+}
+
+export function useJobs(filters: JobFilters) {
+  return useQuery({
+    queryKey: ['jobs', filters],
+    queryFn: ({ signal }) => answered(client.GET('/api/trainjobs', { params: { query: filters }, signal })),
+    placeholderData: keepPreviousData,
+    refetchInterval: 30_000,
+  });
+}
+
+/** Keeps lists and details current: the server tells which job changed, and what shows it is read again. */
+export function useLiveJobs() {
+  const queries = useQueryClient();
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const refresh = () => {
+      timer = undefined;
+      void queries.invalidateQueries({ queryKey: ['jobs'] });
+      void queries.invalidateQueries({ queryKey: ['job'] });
+      void queries.invalidateQueries({ queryKey: ['queue'] });
+      void queries.invalidateQueries({ queryKey: ['nodes'] });
+    };
+    const stop = stream('/api/trainjobs/stream', {
+      headers: () => ({}),
+      // Many changes at once (a burst of submissions) become one refresh.
+      onEvent: () => (timer ??= setTimeout(refresh, 250)),
+      onState: (state) => state === 'open' && refresh(),
+    });
+    return () => {
+      stop();
+      clearTimeout(timer);
+    };
+  }, [queries]);
+}
+
+export interface JobKey {
+  namespace: string;
+  name: string;
+}
+
+const where = ({ namespace, name }: JobKey) => ({ path: { name }, query: { namespace } });
+
+export function useJob(key: JobKey) {
+  return useQuery({
+    queryKey: ['job', key],
+    queryFn: ({ signal }) => answered(client.GET('/api/trainjobs/{name}', { params: where(key), signal })),
+    refetchInterval: (query) =>
+      query.state.data !== undefined && isFinished(query.state.data.state) ? false : 5_000,
+  });
+}
+
+export function useJobEvents(key: JobKey) {
+  return useQuery({
+    queryKey: ['job', key, 'events'],
+    queryFn: ({ signal }) =>
+      answered(client.GET('/api/trainjobs/{name}/events', { params: where(key), signal })),
+  });
+}
+
+export function useJobMetrics(key: JobKey) {
+  return useQuery({
+    queryKey: ['job', key, 'metrics'],
+    queryFn: ({ signal }) =>
+      answered(client.GET('/api/trainjobs/{name}/metrics', { params: where(key), signal })),
+  });
+}
+
+export function useManifest(key: JobKey) {
+  return useQuery({
+    queryKey: ['job', key, 'manifest'],
+    queryFn: ({ signal }) =>
+      answered(client.GET('/api/trainjobs/{name}/manifest', { params: where(key), signal, parseAs: 'text' })),
+  });
+}
+
+export type Action = 'suspend' | 'resume' | 'restart' | 'delete';
+
+export function useJobAction() {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: ({ key, action }: { key: JobKey; action: Action }): Promise<unknown> => {
+      const params = where(key);
+      switch (action) {
+        case 'suspend':
+          return answered(client.POST('/api/trainjobs/{name}/suspend', { params }));
+        case 'resume':
+          return answered(client.POST('/api/trainjobs/{name}/resume', { params }));
+        case 'restart':
+          return answered(client.POST('/api/trainjobs/{name}/restart', { params }));
+        case 'delete':
+          return answered(client.DELETE('/api/trainjob/{name}', { params }));
+      }
+    },
+    onSuccess: () => {
+      void queries.invalidateQueries({ queryKey: ['jobs'] });
+      void queries.invalidateQueries({ queryKey: ['job'] });
+    },
+  });
+}
+
+export type CreateRequest = Schemas['CreateRequest'];
+
+export function useCreate() {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: ({ request, key }: { request: CreateRequest; key: string }) =>
+      answered(client.POST('/api/trainjob/create', { body: request, headers: { 'idempotency-key': key } })),
+    onSuccess: () => void queries.invalidateQueries({ queryKey: ['jobs'] }),
+  });
+}
+
+export function usePreview(request: CreateRequest | undefined) {
+  return useQuery({
+    queryKey: ['preview', request],
+    enabled: request !== undefined,
+    retry: false,
+    placeholderData: keepPreviousData,
+    queryFn: ({ signal }) =>
+      answered(client.POST('/api/trainjob/preview', { body: request as CreateRequest, signal })),
+  });
+}
+
+export function useFit(request: CreateRequest | undefined) {
+  return useQuery({
+    queryKey: ['fit', request],
+    enabled: request !== undefined,
+    retry: false,
+    placeholderData: keepPreviousData,
+    queryFn: ({ signal }) => answered(client.POST('/api/fit', { body: request as CreateRequest, signal })),
+  });
+}
+
+/** The create form that would make this job again. */
+export async function cloneOf(key: JobKey): Promise<CreateRequest> {
+  return answered(client.GET('/api/trainjobs/{name}/clone', { params: where(key) }));
+}

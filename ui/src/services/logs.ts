@@ -1,0 +1,58 @@
+import { useEffect, useMemo, useState } from 'react';
+
+import { type Line, Lines } from '@/libs/lines';
+import { stream } from '@/libs/stream';
+
+export interface LogSource {
+  namespace: string;
+  name: string;
+  worker?: number | undefined;
+  previous: boolean;
+}
+
+function query({ namespace, worker, previous }: LogSource): string {
+  const parameters = new URLSearchParams({ namespace });
+  if (worker !== undefined) parameters.set('worker', String(worker));
+  if (previous) parameters.set('previous', 'true');
+  return parameters.toString();
+}
+
+export function downloadUrl(source: LogSource): string {
+  return `/api/trainjobs/${source.name}/logs/download?${query(source)}`;
+}
+
+/** Follows a log. Lines are gathered and shown a few times a second: a fast job must not freeze the page. */
+export function useLogStream(source: LogSource) {
+  const url = `/api/trainjobs/${source.name}/logs/stream?${query(source)}`;
+  const lines = useMemo(() => new Lines(), []);
+  const [version, setVersion] = useState(0);
+  const [state, setState] = useState<'connecting' | 'open' | 'closed'>('connecting');
+
+  useEffect(() => {
+    lines.clear();
+    let waiting: Line[] = [];
+    let frame: ReturnType<typeof setTimeout> | undefined;
+    const show = () => {
+      frame = undefined;
+      lines.append(waiting);
+      waiting = [];
+      setVersion(lines.version);
+    };
+    const stop = stream(url, {
+      headers: () => ({}),
+      onEvent: (event) => {
+        if (event.data === '' || event.event === 'end') return;
+        const line = JSON.parse(event.data) as { time?: string | null; worker: number; text: string };
+        waiting.push({ id: event.id, worker: line.worker, time: line.time ?? undefined, text: line.text });
+        frame ??= setTimeout(show, 80);
+      },
+      onState: setState,
+    });
+    return () => {
+      stop();
+      clearTimeout(frame);
+    };
+  }, [lines, url]);
+
+  return { lines, version, state };
+}
