@@ -24,6 +24,7 @@
 pub mod conditions;
 mod job_set;
 pub mod labels;
+pub mod legacy;
 pub mod names;
 pub mod quantity;
 mod runtime;

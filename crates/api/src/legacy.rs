@@ -1,0 +1,63 @@
+//! The jobs of the Training Operator v1 (`kubeflow.org/v1`), which came before TrainJob.
+//!
+//! ```text
+//!  PyTorchJob / TFJob / MPIJob / XGBoostJob / PaddleJob / MXJob / JAXJob
+//!       |  <framework>ReplicaSpecs: { Master: …, Worker: … }
+//!       v
+//!   Pod `<job>-<replica type>-<index>` ──> Service of the same name
+//! ```
+//!
+//! The kinds differ in a key and a few extra fields; [`LegacyJob`] is what they have in common, and what the one
+//! controller for all of them works with.
+
+mod elastic;
+mod kinds;
+mod replica;
+mod run_policy;
+mod status;
+
+pub use elastic::{ElasticPolicy, RdzvBackend, RdzvConf};
+pub use kinds::{
+    JAXJob, JAXJobSpec, MPIJob, MPIJobSpec, MXJob, MXJobSpec, PaddleJob, PaddleJobSpec, PyTorchJob,
+    PyTorchJobSpec, TFJob, TFJobSpec, XGBoostJob, XGBoostJobSpec,
+};
+pub use replica::{ReplicaSpec, ReplicaSpecs, RestartPolicy};
+pub use run_policy::{CleanPodPolicy, RunPolicy, SchedulingPolicy};
+pub use status::{LegacyCondition, LegacyJobStatus, ReplicaStatus};
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::CustomResourceExt;
+
+/// The API group of the v1 jobs.
+pub const LEGACY_GROUP: &str = "kubeflow.org";
+/// The version of the v1 jobs.
+pub const LEGACY_VERSION: &str = "v1";
+
+/// What all v1 jobs have in common.
+pub trait LegacyJob {
+    /// The object's metadata.
+    fn meta(&self) -> &ObjectMeta;
+    /// The replicas by type, as the user spelled the types.
+    fn replica_specs(&self) -> &ReplicaSpecs;
+    /// How the job is run and cleaned up.
+    fn run_policy(&self) -> &RunPolicy;
+    /// What is known of the job.
+    fn status(&self) -> Option<&LegacyJobStatus>;
+}
+
+/// The custom resource definitions of the v1 jobs, in a fixed order, ready to be applied.
+pub fn legacy_crds() -> Vec<CustomResourceDefinition> {
+    [
+        PyTorchJob::crd(),
+        TFJob::crd(),
+        MPIJob::crd(),
+        XGBoostJob::crd(),
+        PaddleJob::crd(),
+        MXJob::crd(),
+        JAXJob::crd(),
+    ]
+    .into_iter()
+    .map(crate::schema::finish)
+    .collect()
+}
