@@ -161,9 +161,11 @@ impl World {
     /// Counts the pod as bound, though the watch has not said so yet.
     pub fn assume(&mut self, pod: &PodKey, node: &str, now: Timestamp) {
         self.change(pod, |facts| {
-            facts.node = Some(node.to_owned());
-            facts.assumed = true;
-            facts.bound_at = Some(now);
+            if facts.needs_node() {
+                facts.node = Some(node.to_owned());
+                facts.assumed = true;
+                facts.bound_at = Some(now);
+            }
         });
     }
 
@@ -437,3 +439,6 @@ impl World {
 fn object_key(pod: &PodKey) -> ObjectKey {
     ObjectKey::new(pod.namespace.as_str(), pod.name.as_str())
 }
+
+#[cfg(test)]
+mod tests;
