@@ -126,12 +126,12 @@ fn follow<'a>(
         )*};
     }
     watch! {
-        train_jobs if options.train_jobs;
+        train_jobs if options.train_jobs || options.scheduler;
         cluster_runtimes if options.train_jobs;
         runtimes if options.train_jobs;
-        job_sets if options.train_jobs || options.job_sets;
+        job_sets if options.train_jobs || options.job_sets || options.scheduler;
         services if options.job_sets;
-        jobs if options.job_sets || options.jobs;
+        jobs if options.job_sets || options.jobs || options.scheduler;
         pods if options.jobs || options.scheduler || options.nodes;
         nodes if options.scheduler || options.nodes;
     }

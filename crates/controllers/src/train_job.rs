@@ -5,7 +5,7 @@
 //! [`CREATION_ERROR`]. Clients that know upstream see no condition that they do not expect.
 
 mod apply;
-mod deadline_policy;
+pub(crate) mod deadline_policy;
 mod fetch;
 mod plan;
 mod snapshot;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use astrago_api::JobSet;
 use futures::future;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, ResourceQuota};
@@ -36,6 +35,7 @@ enum Change {
     Node(ObjectKey),
     Job(ObjectKey),
     JobSet(ObjectKey),
+    TrainJob(ObjectKey),
     Class(ObjectKey),
     Quota(ObjectKey),
     Claim(ObjectKey),
@@ -43,7 +43,6 @@ enum Change {
 
 /// Kinds that nobody but the scheduler reads.
 struct OwnMirrors {
-    sets: Mirror<JobSet>,
     classes: Mirror<PriorityClass>,
     quotas: Mirror<ResourceQuota>,
     claims: Mirror<PersistentVolumeClaim>,
@@ -52,7 +51,6 @@ struct OwnMirrors {
 /// Schedules pods until cancelled.
 pub async fn run(context: Arc<Context>, stop: CancellationToken) {
     let own = OwnMirrors {
-        sets: Mirror::new(|_| Vec::new()),
         classes: Mirror::new(|_| Vec::new()),
         quotas: Mirror::new(|_| Vec::new()),
         claims: Mirror::new(|_| Vec::new()),
@@ -62,13 +60,13 @@ pub async fn run(context: Arc<Context>, stop: CancellationToken) {
     forward(&mirrors.pods, &sender, Change::Pod);
     forward(&mirrors.nodes, &sender, Change::Node);
     forward(&mirrors.jobs, &sender, Change::Job);
-    forward(&own.sets, &sender, Change::JobSet);
+    forward(&mirrors.job_sets, &sender, Change::JobSet);
+    forward(&mirrors.train_jobs, &sender, Change::TrainJob);
     forward(&own.classes, &sender, Change::Class);
     forward(&own.quotas, &sender, Change::Quota);
     forward(&own.claims, &sender, Change::Claim);
     let client = || context.client.clone();
-    let tasks = future::join5(
-        own.sets.run(Api::all(client()), stop.clone()),
+    let tasks = future::join4(
         own.classes.run(Api::all(client()), stop.clone()),
         own.quotas.run(Api::all(client()), stop.clone()),
         own.claims.run(Api::all(client()), stop.clone()),
@@ -112,8 +110,8 @@ async fn work(
         mirrors.jobs.ready(),
     )
     .await;
-    let quotas_and_claims = future::join(own.quotas.ready(), own.claims.ready());
-    future::join3(own.sets.ready(), own.classes.ready(), quotas_and_claims).await;
+    future::join(mirrors.job_sets.ready(), mirrors.train_jobs.ready()).await;
+    future::join3(own.classes.ready(), own.quotas.ready(), own.claims.ready()).await;
     for change in everything(context, own) {
         // The receiver is our own.
         let _ = sender.send(change);
@@ -177,7 +175,8 @@ fn everything(context: &Context, own: &OwnMirrors) -> Vec<Change> {
     let mirrors = &context.mirrors;
     keys(&mirrors.nodes, Change::Node)
         .chain(keys(&mirrors.jobs, Change::Job))
-        .chain(keys(&own.sets, Change::JobSet))
+        .chain(keys(&mirrors.job_sets, Change::JobSet))
+        .chain(keys(&mirrors.train_jobs, Change::TrainJob))
         .chain(keys(&own.classes, Change::Class))
         .chain(keys(&own.quotas, Change::Quota))
         .chain(keys(&own.claims, Change::Claim))
@@ -198,7 +197,8 @@ fn take_in(
         Change::Pod(key) => world.set_pod(key, mirrors.pods.get(key).as_deref()),
         Change::Node(key) => world.set_node(&key.name, mirrors.nodes.get(key).as_deref()),
         Change::Job(key) => world.set_job(key, mirrors.jobs.get(key).as_deref()),
-        Change::JobSet(key) => world.set_job_set(key, own.sets.get(key).as_deref()),
+        Change::JobSet(key) => world.set_job_set(key, mirrors.job_sets.get(key).as_deref()),
+        Change::TrainJob(key) => world.set_train_job(key, mirrors.train_jobs.get(key).as_deref()),
         Change::Class(key) => world.set_priority_class(&key.name, own.classes.get(key).as_deref()),
         Change::Quota(key) => {
             let quota = own.quotas.get(key);

@@ -13,7 +13,7 @@ mod facts;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use astrago_api::JobSet;
+use astrago_api::{JobSet, TrainJob};
 use astrago_plan::fit::{Cause, Cluster, NodeInfo, Resources};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
@@ -23,6 +23,7 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use super::quota::Quota;
 use super::snapshot::{Gang, GangKey, Member, PodKey, Rank, Running, Snapshot};
 use crate::queue::ObjectKey;
+use crate::train_job::deadline_policy;
 use facts::{JobFacts, PodFacts, SetFacts, Stage};
 
 #[derive(Debug, Default)]
@@ -41,6 +42,8 @@ pub struct World {
     jobs_of_set: HashMap<String, BTreeSet<ObjectKey>>,
     sets: HashMap<String, SetFacts>,
     set_uids: HashMap<ObjectKey, String>,
+    /// When TrainJobs with a deadline will be ended.
+    deadlines: HashMap<ObjectKey, Timestamp>,
     classes: HashMap<String, (i32, bool)>,
     quotas: BTreeMap<ObjectKey, Quota>,
     claims: HashSet<ObjectKey>,
@@ -116,6 +119,22 @@ impl World {
             self.set_uids.insert(key.clone(), uid);
         }
         !self.pending.is_empty()
+    }
+
+    pub fn set_train_job(&mut self, key: &ObjectKey, job: Option<&TrainJob>) -> bool {
+        let old = self.deadlines.remove(key);
+        let new = job.and_then(deadline_policy::deadline);
+        if let Some(end) = new {
+            self.deadlines.insert(key.clone(), end);
+        }
+        if old != new {
+            let groups = self
+                .groups
+                .keys()
+                .filter(|group| group.namespace == key.namespace);
+            self.stale.extend(groups.cloned());
+        }
+        old != new && !self.pending.is_empty()
     }
 
     pub fn set_priority_class(&mut self, name: &str, class: Option<&PriorityClass>) -> bool {
@@ -230,7 +249,7 @@ impl World {
             pending: self
                 .pending
                 .iter()
-                .flat_map(|group| self.gangs_of(group))
+                .flat_map(|group| self.gangs_of(group, now))
                 .collect(),
             running: self.running.values().cloned().collect(),
             quotas: self.quotas.values().cloned().collect(),
@@ -340,7 +359,7 @@ impl World {
     }
 
     /// The gangs of a group: one per wave that has pods without a node.
-    fn gangs_of(&self, group: &GangKey) -> Vec<Gang> {
+    fn gangs_of(&self, group: &GangKey, now: Timestamp) -> Vec<Gang> {
         let mut waves: BTreeMap<usize, Vec<&PodFacts>> = BTreeMap::new();
         for pod in self.members(group) {
             waves.entry(self.wave_of(pod)).or_default().push(pod);
@@ -349,17 +368,20 @@ impl World {
             .into_iter()
             .filter(|(_, pods)| pods.iter().any(|pod| pod.needs_node()));
         whole
-            .map(|(wave, pods)| self.gang(group, wave, &pods))
+            .map(|(wave, pods)| self.gang(group, wave, &pods, now))
             .collect()
     }
 
-    fn gang(&self, group: &GangKey, wave: usize, pods: &[&PodFacts]) -> Gang {
+    fn gang(&self, group: &GangKey, wave: usize, pods: &[&PodFacts], now: Timestamp) -> Gang {
         let waiting: Vec<_> = pods
             .iter()
             .copied()
             .filter(|pod| pod.needs_node())
             .collect();
-        let longest: Option<Vec<_>> = waiting.iter().map(|pod| self.longest_of(pod)).collect();
+        let longest: Option<Vec<_>> = waiting
+            .iter()
+            .map(|pod| self.longest_of(pod, now))
+            .collect();
         let mut key = group.clone();
         if wave > 0 {
             key.name = format!("{}/wave-{wave}", key.name);

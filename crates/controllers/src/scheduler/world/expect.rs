@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::World;
 use super::facts::{JobFacts, Membership, PodFacts, Stage};
 use crate::clock;
+use crate::queue::ObjectKey;
 
 impl World {
     /// The wave of its JobSet that a pod belongs to; see [`crate::scheduler`].
@@ -74,9 +75,12 @@ impl World {
     }
 
     /// The most seconds that a pod can hold its room once it is started.
-    pub(super) fn longest_of(&self, pod: &PodFacts) -> Option<i64> {
+    pub(super) fn longest_of(&self, pod: &PodFacts, now: Timestamp) -> Option<i64> {
         let job = self.job_of(pod).and_then(|job| job.deadline);
-        let shortest = [pod.deadline, job].into_iter().flatten().min()?;
+        let training = self
+            .training_ends(pod)
+            .map(|end| end.duration_since(now).as_secs().max(0));
+        let shortest = [pod.deadline, job, training].into_iter().flatten().min()?;
         Some(shortest.saturating_add(pod.grace))
     }
 
@@ -86,10 +90,18 @@ impl World {
         let job = self
             .job_of(pod)
             .and_then(|job| job.started.zip(job.deadline));
-        let ends = [own, job]
+        let training = self.training_ends(pod).map(|end| (end, 0));
+        let ends = [own, job, training]
             .into_iter()
             .flatten()
             .map(|(start, seconds)| clock::after(start, seconds.saturating_add(pod.grace)));
         ends.min()
+    }
+
+    /// The moment at which the deadline of its TrainJob ends a pod.
+    fn training_ends(&self, pod: &PodFacts) -> Option<Timestamp> {
+        let set = self.sets.get(pod.set.as_ref()?)?;
+        let key = ObjectKey::new(pod.key.namespace.as_str(), set.owner.name.as_deref()?);
+        self.deadlines.get(&key).copied()
     }
 }
