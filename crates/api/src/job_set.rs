@@ -30,36 +30,12 @@ use crate::{conditions, labels};
     status = "JobSetStatus",
     derive = "PartialEq",
     derive = "Default",
-    doc = "JobSet is a set of Jobs that start, succeed, fail and are held together.",
-    printcolumn(
-        name = "TerminalState",
-        type_ = "string",
-        json_path = ".status.terminalState",
-        description = "Final state of JobSet"
-    ),
-    printcolumn(
-        name = "Restarts",
-        type_ = "string",
-        json_path = ".status.restarts",
-        description = "Number of restarts"
-    ),
-    printcolumn(
-        name = "Completed",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Completed")].status"#
-    ),
-    printcolumn(
-        name = "Suspended",
-        type_ = "string",
-        json_path = ".spec.suspend",
-        description = "JobSet suspended"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Time this JobSet was created"
-    )
+    schema = "disabled",
+    printcolumn = r#"{"name": "TerminalState", "type": "string", "jsonPath": ".status.terminalState", "description": "Final state of JobSet"}"#,
+    printcolumn = r#"{"name": "Restarts", "type": "string", "jsonPath": ".status.restarts", "description": "Number of restarts"}"#,
+    printcolumn = r#"{"name": "Completed", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Completed\")].status"}"#,
+    printcolumn = r#"{"name": "Suspended", "type": "string", "jsonPath": ".spec.suspend", "description": "JobSet suspended"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time this JobSet was created"}"#
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [{
@@ -134,7 +110,6 @@ pub struct ReplicatedJob {
     pub group_name: Option<String>,
 
     /// What a Job looks like.
-    #[serde(default)]
     pub template: JobTemplateSpec,
 
     /// How many Jobs are made of the template.

@@ -41,13 +41,22 @@ use kube::CustomResourceExt;
 /// The custom resource definitions that `astrago up` and an administrator install, in a fixed
 /// order, ready to be applied.
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    [
-        TrainJob::crd(),
-        TrainingRuntime::crd(),
-        ClusterTrainingRuntime::crd(),
-        JobSet::crd(),
+    vec![
+        schema::with_status::<TrainJobSpec, TrainJobStatus>(
+            TrainJob::crd(),
+            "TrainJob is one distributed training: a runtime, and what the user changes in it.",
+        ),
+        schema::without_status::<TrainingRuntimeSpec>(
+            TrainingRuntime::crd(),
+            "TrainingRuntime is a blueprint that the TrainJobs of its namespace can start from.",
+        ),
+        schema::without_status::<ClusterTrainingRuntimeSpec>(
+            ClusterTrainingRuntime::crd(),
+            "ClusterTrainingRuntime is a blueprint that every TrainJob of the cluster can start from.",
+        ),
+        schema::with_status::<JobSetSpec, JobSetStatus>(
+            JobSet::crd(),
+            "JobSet is a set of Jobs that start, succeed, fail and are held together.",
+        ),
     ]
-    .into_iter()
-    .map(schema::finish)
-    .collect()
 }

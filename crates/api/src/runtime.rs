@@ -25,7 +25,7 @@ use crate::{JobSetSpec, TemplateMetadata};
     namespaced,
     derive = "PartialEq",
     derive = "Default",
-    doc = "TrainingRuntime is a blueprint that the TrainJobs of its namespace can start from.",
+    schema = "disabled",
     printcolumn(
         name = "Age",
         type_ = "date",
@@ -74,7 +74,7 @@ pub struct JobSetTemplate {
     plural = "clustertrainingruntimes",
     derive = "PartialEq",
     derive = "Default",
-    doc = "ClusterTrainingRuntime is a blueprint that every TrainJob of the cluster can start from.",
+    schema = "disabled",
     printcolumn(
         name = "Age",
         type_ = "date",

@@ -46,7 +46,7 @@ pub const TRAIN_JOB_CONTROLLER: &str = "trainer.kubeflow.org/trainjob-controller
     status = "TrainJobStatus",
     derive = "PartialEq",
     derive = "Default",
-    doc = "TrainJob is one distributed training: a runtime, and what the user changes in it.",
+    schema = "disabled",
     printcolumn(
         name = "State",
         type_ = "string",
@@ -59,6 +59,18 @@ pub const TRAIN_JOB_CONTROLLER: &str = "trainer.kubeflow.org/trainjob-controller
     )
 )]
 #[serde(rename_all = "camelCase")]
+// A rule on an optional field is only asked when the field is there before and after; these two close
+// the hole.
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "has(self.trainer) == has(oldSelf.trainer)",
+        "message": "trainer is immutable: it cannot be added or removed"
+    },
+    {
+        "rule": "has(self.initializer) == has(oldSelf.initializer)",
+        "message": "initializer is immutable: it cannot be added or removed"
+    }
+]))]
 pub struct TrainJobSpec {
     /// The training runtime that this job starts from. It cannot be changed.
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "field is immutable"}]))]

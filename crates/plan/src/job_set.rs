@@ -241,7 +241,7 @@ fn mark(metadata: &mut ObjectMeta, marks: &BTreeMap<String, String>) {
 /// SHA-1 of a Job's namespace and name, in hexadecimal.
 fn job_key(namespace: &str, name: &str) -> String {
     let digest = Sha1::digest(format!("{namespace}/{name}"));
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    format!("{digest:x}")
 }
 
 /// Adds the claimed volumes that a container mounts by the name of their template.

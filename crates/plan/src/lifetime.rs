@@ -25,7 +25,7 @@ pub fn effective_max_restarts(job: &TrainJob, runtime: &TrainingRuntimeSpec) -> 
 pub(crate) fn apply(draft: &mut Draft, job: &TrainJob) {
     if job.spec.suspend.is_some() {
         draft.stage(&Origin::train_job("spec.suspend"), |spec| {
-            spec.suspend = job.spec.suspend
+            spec.suspend = job.spec.suspend;
         });
     }
     if let Ok(Some(seconds)) = job.ttl_seconds_after_finished() {
@@ -35,7 +35,7 @@ pub(crate) fn apply(draft: &mut Draft, job: &TrainJob) {
     }
     if let Ok(Some(restarts)) = job.max_restarts() {
         draft.stage(&Origin::train_job("spec.maxRestarts"), |spec| {
-            limit_restarts(spec, restarts)
+            limit_restarts(spec, restarts);
         });
     }
 }

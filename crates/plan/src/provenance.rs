@@ -134,7 +134,7 @@ fn walk(
             for (name, value) in fields {
                 let old = before.and_then(|before| before.get(name));
                 step(path, &segment(name), |path| {
-                    walk(path, old, value, keys.field(name), visit)
+                    walk(path, old, value, keys.field(name), visit);
                 });
             }
         }
@@ -148,7 +148,7 @@ fn walk(
                 });
                 let segment = format!("[{identity}]");
                 step(path, &segment, |path| {
-                    walk(path, old, item, keys.items(), visit)
+                    walk(path, old, item, keys.items(), visit);
                 });
             }
         }

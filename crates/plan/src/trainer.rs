@@ -19,17 +19,17 @@ pub(crate) fn apply(draft: &mut Draft, job: &TrainJob, runtime: Runtime<'_>) {
     };
     if let Some(image) = &trainer.image {
         set(draft, "image", |container| {
-            container.image = Some(image.clone())
+            container.image = Some(image.clone());
         });
     }
     if !trainer.command.is_empty() {
         set(draft, "command", |container| {
-            container.command = Some(trainer.command.clone())
+            container.command = Some(trainer.command.clone());
         });
     }
     if !trainer.args.is_empty() {
         set(draft, "args", |container| {
-            container.args = Some(trainer.args.clone())
+            container.args = Some(trainer.args.clone());
         });
     }
     apply_resources(draft, trainer, runtime);
@@ -39,7 +39,7 @@ pub(crate) fn apply(draft: &mut Draft, job: &TrainJob, runtime: Runtime<'_>) {
 /// Calls `change` on the training containers; what it changes came from this field of the trainer.
 fn set(draft: &mut Draft, field: &str, change: impl FnMut(&mut Container)) {
     draft.stage(&origin(field), |spec| {
-        template::for_each_trainer(spec, change)
+        template::for_each_trainer(spec, change);
     });
 }
 

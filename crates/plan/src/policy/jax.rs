@@ -21,6 +21,6 @@ pub(crate) fn apply(draft: &mut Draft, context: Context<'_>) {
         variables.retain(|ours| !trainer.env.iter().any(|theirs| theirs.name == ours.name));
     }
     draft.stage(&Origin::policy("jax"), |spec| {
-        inject_into_trainers(spec, &variables)
+        inject_into_trainers(spec, &variables);
     });
 }

@@ -27,6 +27,6 @@ pub(crate) fn apply(draft: &mut Draft, context: Context<'_>) {
         env("DMLC_NUM_WORKER", workers.to_string()),
     ];
     draft.stage(&Origin::policy("xgboost"), |spec| {
-        inject_into_trainers(spec, &variables)
+        inject_into_trainers(spec, &variables);
     });
 }

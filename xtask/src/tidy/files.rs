@@ -1,0 +1,100 @@
+//! Rules on single files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// The most lines that a hand-written Rust file may have.
+const MOST_LINES: usize = 800;
+/// How sleeping looks; written so that this file does not break its own rule.
+const SLEEPS: [&str; 2] = [concat!("thread::", "sleep("), concat!("time::", "sleep(")];
+
+pub(super) fn check(root: &Path, breaches: &mut Vec<String>) -> Result<()> {
+    let mut files = Vec::new();
+    for folder in ["crates", "xtask"] {
+        collect(&root.join(folder), &mut files)?;
+    }
+    files.sort();
+    for file in files {
+        let text = fs::read_to_string(&file)
+            .with_context(|| format!("failed to read {}", file.display()))?;
+        let name = file
+            .strip_prefix(root)
+            .unwrap_or(&file)
+            .display()
+            .to_string();
+        check_file(&name, &text, breaches);
+    }
+    check_documents(root, breaches)
+}
+
+fn check_file(name: &str, text: &str, breaches: &mut Vec<String>) {
+    let lines = text.lines().count();
+    if lines > MOST_LINES {
+        breaches.push(format!(
+            "{name}: {lines} lines, more than {MOST_LINES}; split it"
+        ));
+    }
+    if name.ends_with("/mod.rs") {
+        breaches.push(format!("{name}: write foo.rs beside foo/, not mod.rs"));
+    }
+    for (number, line) in (1..).zip(test_lines(name, text)) {
+        if line.is_some_and(|line| SLEEPS.iter().any(|sleep| line.contains(sleep))) {
+            breaches.push(format!(
+                "{name}:{number}: a test waits for conditions, it does not sleep"
+            ));
+        }
+        if line.is_some_and(|line| line.trim_start().starts_with("#[ignore")) {
+            breaches.push(format!(
+                "{name}:{number}: a test that is ignored tests nothing"
+            ));
+        }
+    }
+}
+
+/// The lines of a file, as far as they are tests.
+fn test_lines<'a>(name: &str, text: &'a str) -> impl Iterator<Item = Option<&'a str>> {
+    let mut in_tests =
+        name.contains("/tests/") || name.ends_with("/tests.rs") || name.contains("/testkit/");
+    text.lines().map(move |line| {
+        in_tests |= line.starts_with("#[cfg(test)]");
+        in_tests.then_some(line)
+    })
+}
+
+/// Documents and folders that ARCHITECTURE.md mentions must exist.
+fn check_documents(root: &Path, breaches: &mut Vec<String>) -> Result<()> {
+    let name = "ARCHITECTURE.md";
+    let text =
+        fs::read_to_string(root.join(name)).with_context(|| format!("failed to read {name}"))?;
+    for mentioned in text.split(['`', '(', ')', ' ', '\n']) {
+        let is_document = mentioned.starts_with("docs/") && mentioned.ends_with(".md");
+        let is_source = mentioned.starts_with("crates/") && mentioned.ends_with(".rs");
+        if (is_document || is_source) && !root.join(mentioned).exists() {
+            breaches.push(format!(
+                "{name}: mentions {mentioned}, which does not exist"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))?;
+    for entry in entries {
+        let path = entry?.path();
+        if path.is_dir() {
+            if path
+                .file_name()
+                .is_none_or(|name| name != "target" && name != "node_modules")
+            {
+                collect(&path, files)?;
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
