@@ -1,5 +1,67 @@
 //! The kinds that are there without a CustomResourceDefinition.
+//!
+//! [`kinds`] is the table of what exists; [`admit`] is what happens to an object of such a kind
+//! before it is stored:
+//!
+//! ```text
+//!   nulls dropped ── quantities made canonical ── unknown fields dropped ── types checked
+//!       ── Kubernetes' defaults filled in ── Kubernetes' rules checked
+//! ```
+//!
+//! The schemas come from k8s-openapi's types and are compiled on first use of a kind, so that
+//! starting the server costs nothing for kinds that nobody touches.
 
+mod defaults;
 mod kinds;
+mod names;
+mod quantity;
+mod schemas;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+use serde_json::Value;
 
 pub use kinds::{KindInfo, Subresource, find, kinds};
+pub(crate) use schemas::raw as raw_schema;
+
+use crate::schema::FieldError;
+
+/// Prunes, normalises, defaults and validates an object of a built-in kind. Answers which unknown
+/// fields were dropped, or everything that is wrong.
+pub fn admit(
+    info: &KindInfo,
+    new: &mut Value,
+    old: Option<&Value>,
+) -> Result<Vec<String>, Vec<FieldError>> {
+    drop_nulls(new);
+    let Some(structural) = schemas::structural(info) else {
+        return Ok(Vec::new());
+    };
+    let mut errors = quantity::normalise(&structural, new);
+    let unknown = structural.prune(new);
+    errors.extend(structural.validate(new, old));
+    // What has the wrong type cannot be defaulted or understood.
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    defaults::fill(info, new, old);
+    errors.extend(validate::object(info, new, old));
+    if errors.is_empty() {
+        Ok(unknown)
+    } else {
+        Err(errors)
+    }
+}
+
+/// In Kubernetes' own types null is the same as absent.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(list) => list.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}

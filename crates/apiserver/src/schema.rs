@@ -58,6 +58,10 @@ impl Structural {
         }
     }
 
+    pub(crate) fn root(&self) -> &Node {
+        &self.root
+    }
+
     /// Drops what the schema does not know and says where that was, in the form
     /// `spec.containers[0].foo`.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {

@@ -82,6 +82,12 @@ impl Compiler<'_> {
         let Some(name) = reference(schema) else {
             return self.node(schema, path).map(Arc::new);
         };
+        if name.ends_with(".Quantity") {
+            return Ok(Arc::new(Node {
+                kind: Kind::Quantity,
+                ..Node::default()
+            }));
+        }
         match definitions.compiled.get(name) {
             Some(Some(node)) => return Ok(Arc::clone(node)),
             Some(None) => {
@@ -217,7 +223,9 @@ impl Compiler<'_> {
             .get("format")
             .and_then(Value::as_str)
             .filter(|_| node.kind == Kind::String)
-            .and_then(Format::from_name);
+            .and_then(Format::from_name)
+            // Bytes of built-in kinds are secrets, which an error must not repeat.
+            .filter(|format| !is_builtin || *format != Format::Byte);
         if let Some(pattern) = map.get("pattern").and_then(Value::as_str) {
             let regex = Regex::new(pattern).map_err(|source| Error::Pattern {
                 path: path.to_string(),
@@ -264,14 +272,17 @@ impl Node {
         let mut has_defaults = self.default.is_some();
         let mut has_transitions = self.rules.iter().any(Rule::may_fail_unchanged);
         let mut has_rules = !self.rules.is_empty();
+        let mut has_quantities = false;
         for child in self.properties.values().chain(&self.items) {
             has_defaults |= child.has_defaults;
             has_transitions |= child.has_transitions;
             has_rules |= child.has_rules;
+            has_quantities |= child.has_quantities || child.kind == Kind::Quantity;
         }
         self.has_defaults = has_defaults;
         self.has_transitions = has_transitions;
         self.has_rules = has_rules;
+        self.has_quantities = has_quantities;
     }
 }
 

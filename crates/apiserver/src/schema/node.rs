@@ -24,6 +24,8 @@ pub(crate) struct Node {
     pub(crate) has_transitions: bool,
     /// Whether there is a default here or below.
     pub(crate) has_defaults: bool,
+    /// Whether there is a quantity below.
+    pub(crate) has_quantities: bool,
     /// Whether there is a rule here or below.
     pub(crate) has_rules: bool,
     pub(crate) list: List,
@@ -48,6 +50,8 @@ pub(crate) enum Kind {
     Number,
     Boolean,
     IntOrString,
+    /// A quantity of a built-in type; always a string once it is normalised.
+    Quantity,
 }
 
 impl Kind {
@@ -61,6 +65,7 @@ impl Kind {
             Self::Number => "number",
             Self::Boolean => "boolean",
             Self::IntOrString => "integer,string",
+            Self::Quantity => "string",
         }
     }
 }

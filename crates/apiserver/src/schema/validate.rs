@@ -142,7 +142,7 @@ fn has_kind(kind: Kind, value: &Value) -> bool {
         Kind::Any => true,
         Kind::Object => value.is_object(),
         Kind::Array => value.is_array(),
-        Kind::String => value.is_string(),
+        Kind::String | Kind::Quantity => value.is_string(),
         Kind::Boolean => value.is_boolean(),
         Kind::Number => value.is_number(),
         Kind::Integer => is_integer(value),
