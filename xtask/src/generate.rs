@@ -45,7 +45,8 @@ pub(crate) fn check(root: &Path) -> Result<()> {
 
 /// Every generated file: its path in the repository and its text.
 fn files() -> Result<Vec<(String, String)>> {
-    astrago_api::crds()
+    let definitions = [astrago_api::crds(), astrago_api::legacy::legacy_crds()].concat();
+    definitions
         .iter()
         .map(|definition| {
             let group = &definition.spec.group;

@@ -28,6 +28,9 @@ pub use status::{LegacyCondition, LegacyJobStatus, ReplicaStatus};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::CustomResourceExt;
+use schemars::JsonSchema;
+
+use crate::schema;
 
 /// The API group of the v1 jobs.
 pub const LEGACY_GROUP: &str = "kubeflow.org";
@@ -48,16 +51,22 @@ pub trait LegacyJob {
 
 /// The custom resource definitions of the v1 jobs, in a fixed order, ready to be applied.
 pub fn legacy_crds() -> Vec<CustomResourceDefinition> {
-    [
-        PyTorchJob::crd(),
-        TFJob::crd(),
-        MPIJob::crd(),
-        XGBoostJob::crd(),
-        PaddleJob::crd(),
-        MXJob::crd(),
-        JAXJob::crd(),
+    vec![
+        definition::<PyTorchJob, PyTorchJobSpec>("PyTorch"),
+        definition::<TFJob, TFJobSpec>("TensorFlow"),
+        definition::<MPIJob, MPIJobSpec>("MPI"),
+        definition::<XGBoostJob, XGBoostJobSpec>("XGBoost"),
+        definition::<PaddleJob, PaddleJobSpec>("PaddlePaddle"),
+        definition::<MXJob, MXJobSpec>("MXNet"),
+        definition::<JAXJob, JAXJobSpec>("JAX"),
     ]
-    .into_iter()
-    .map(crate::schema::finish)
-    .collect()
+}
+
+fn definition<Kind: CustomResourceExt, Spec: JsonSchema>(
+    framework: &str,
+) -> CustomResourceDefinition {
+    let definition = Kind::crd();
+    let kind = &definition.spec.names.kind;
+    let description = format!("{kind} is a job of the Training Operator v1 for {framework}.");
+    schema::with_status::<Spec, LegacyJobStatus>(definition, &description)
 }

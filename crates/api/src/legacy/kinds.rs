@@ -23,7 +23,7 @@ use super::{CleanPodPolicy, ElasticPolicy, LegacyJob, LegacyJobStatus, ReplicaSp
         status_replicas_path = ".status.replicaStatuses.Worker.active",
         label_selector_path = ".status.replicaStatuses.Worker.selector"
     ),
-    doc = "PyTorchJob is a PyTorch job of the Training Operator v1.",
+    schema = "disabled",
     printcolumn(
         name = "State",
         type_ = "string",
@@ -62,7 +62,7 @@ pub struct PyTorchJobSpec {
     status = "LegacyJobStatus",
     derive = "PartialEq",
     derive = "Default",
-    doc = "TFJob is a TensorFlow job of the Training Operator v1.",
+    schema = "disabled",
     printcolumn(
         name = "State",
         type_ = "string",
@@ -101,7 +101,7 @@ pub struct TFJobSpec {
     status = "LegacyJobStatus",
     derive = "PartialEq",
     derive = "Default",
-    doc = "MPIJob is a MPI job of the Training Operator v1.",
+    schema = "disabled",
     printcolumn(
         name = "State",
         type_ = "string",
@@ -143,7 +143,7 @@ pub struct MPIJobSpec {
     status = "LegacyJobStatus",
     derive = "PartialEq",
     derive = "Default",
-    doc = "XGBoostJob is a XGBoost job of the Training Operator v1.",
+    schema = "disabled",
     printcolumn(
         name = "State",
         type_ = "string",
@@ -176,7 +176,7 @@ pub struct XGBoostJobSpec {
     status = "LegacyJobStatus",
     derive = "PartialEq",
     derive = "Default",
-    doc = "PaddleJob is a PaddlePaddle job of the Training Operator v1.",
+    schema = "disabled",
     printcolumn(
         name = "State",
         type_ = "string",
@@ -212,7 +212,7 @@ pub struct PaddleJobSpec {
     status = "LegacyJobStatus",
     derive = "PartialEq",
     derive = "Default",
-    doc = "MXJob is a MXNet job of the Training Operator v1.",
+    schema = "disabled",
     printcolumn(
         name = "State",
         type_ = "string",
@@ -248,7 +248,7 @@ pub struct MXJobSpec {
     status = "LegacyJobStatus",
     derive = "PartialEq",
     derive = "Default",
-    doc = "JAXJob is a JAX job of the Training Operator v1.",
+    schema = "disabled",
     printcolumn(
         name = "State",
         type_ = "string",

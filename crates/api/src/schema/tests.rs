@@ -2,11 +2,12 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::crds;
+use crate::{crds, legacy::legacy_crds};
 
 fn schemas() -> Vec<(String, Value)> {
     crds()
         .iter()
+        .chain(&legacy_crds())
         .map(|definition| {
             let value = serde_json::to_value(definition).unwrap();
             let schema = value["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone();
