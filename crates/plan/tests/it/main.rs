@@ -1,5 +1,9 @@
 //! Plans of whole jobs: the examples of the repository, tables of cases, and laws.
-#![expect(clippy::panic, clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail as tests do"
+)]
 
 mod cases;
 mod examples;
