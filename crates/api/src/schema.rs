@@ -96,6 +96,7 @@ fn derived<T: JsonSchema>() -> Value {
 fn finish_node(node: &mut Value) {
     let Value::Object(node) = node else { return };
     forget_null(node);
+    list_values(node);
     // An object that is absent is not the same as an empty one that is filled with defaults.
     if node.get("default").is_some_and(Value::is_object) {
         node.remove("default");
@@ -134,6 +135,26 @@ fn forget_null(node: &mut Map<String, Value>) {
             }
         }
     }
+}
+
+/// An enumeration whose values are documented is derived as a choice of constants.
+fn list_values(node: &mut Map<String, Value>) {
+    let Some(Value::Array(choices)) = node.remove("oneOf") else {
+        return;
+    };
+    let mut values = Vec::new();
+    for choice in &choices {
+        values.extend(choice.get("const").cloned());
+        values.extend(
+            choice
+                .get("enum")
+                .and_then(Value::as_array)
+                .cloned()
+                .unwrap_or_default(),
+        );
+    }
+    node.insert("type".into(), json!("string"));
+    node.insert("enum".into(), Value::Array(values));
 }
 
 fn finish_property(name: &str, property: &mut Value) {
