@@ -1,5 +1,11 @@
-//! Who asks, and whether they may.
+//! Who asks ([`authenticate`]), and whether they may ([`rbac`]).
 
+pub(crate) mod authenticate;
+pub(crate) mod certificate;
 mod identity;
+pub(crate) mod policy;
+pub(crate) mod rbac;
+pub(crate) mod tokens;
 
 pub use identity::Identity;
+pub(crate) use identity::{AUTHENTICATED, MASTERS};

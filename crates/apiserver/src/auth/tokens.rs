@@ -1,0 +1,204 @@
+//! Bearer tokens: the administrator's, those in Secrets, and those of service accounts.
+//!
+//! A user's token is a Secret of type `astrago.io/token` in the system namespace, with `user`, `groups`
+//! (separated by commas or lines) and either `token` or, better, `token-sha256` in hexadecimal. They are
+//! found by their digest, so the time that a look-up takes says nothing about any token.
+//!
+//! A service account's token is signed rather than stored: `v1.CLAIMS.SIGNATURE` in the form of a JSON
+//! web token, with a key that only this server has. It ends with its time, its account or its pod.
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::identity::{Identity, MASTERS};
+use crate::store::{Change, Event, Name, Object, Query, Store};
+
+/// The namespace that tokens of users lie in.
+pub(crate) const NAMESPACE: &str = "kube-system";
+/// The type of their Secrets.
+pub(crate) const SECRET_TYPE: &str = "astrago.io/token";
+
+type Hash = [u8; 32];
+
+/// The tokens that are valid now.
+pub(crate) struct Tokens {
+    admin: Vec<Hash>,
+    users: RwLock<HashMap<Hash, (Name, Identity)>>,
+    key: [u8; 32],
+}
+
+impl Tokens {
+    pub(crate) fn new(admin: &[String], key: [u8; 32], store: &Store) -> Self {
+        let tokens = Self {
+            admin: admin.iter().filter(|one| !one.is_empty()).map(|one| digest(one)).collect(),
+            users: RwLock::default(),
+            key,
+        };
+        let query = Query { namespace: NAMESPACE, ..Query::default() };
+        for object in store.list("secrets", &query).map(|page| page.objects).unwrap_or_default() {
+            tokens.learn(&object);
+        }
+        tokens
+    }
+
+    /// Follows the Secrets.
+    pub(crate) fn observe(&self, event: &Event) {
+        if &*event.object.name.namespace != NAMESPACE {
+            return;
+        }
+        let mut users = self.users.write().unwrap_or_else(PoisonError::into_inner);
+        users.retain(|_, (name, _)| *name != event.object.name);
+        drop(users);
+        if event.change != Change::Deleted {
+            self.learn(&event.object);
+        }
+    }
+
+    fn learn(&self, object: &Object) {
+        if object.field("type") != Some(SECRET_TYPE) {
+            return;
+        }
+        if let Some((hash, identity)) = parse_secret(&object.value()) {
+            let mut users = self.users.write().unwrap_or_else(PoisonError::into_inner);
+            users.insert(hash, (object.name.clone(), identity));
+        }
+    }
+
+    /// Whose token this is.
+    pub(crate) fn identify(&self, store: &Store, token: &str, now: i64) -> Option<Identity> {
+        let hash = digest(token);
+        if self.admin.contains(&hash) {
+            return Some(Identity::user("admin", &[MASTERS]));
+        }
+        let users = self.users.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, identity)) = users.get(&hash) {
+            return Some(identity.clone());
+        }
+        drop(users);
+        self.identify_service_account(store, token, now)
+    }
+
+    /// A token of a service account, valid until `expires` (seconds since 1970).
+    pub(crate) fn issue(&self, account: &Object, pod: Option<&Object>, now: i64, expires: i64) -> String {
+        let (namespace, name) = (&*account.name.namespace, &*account.name.name);
+        let reference =
+            |object: &Object| json!({ "name": *object.name.name, "uid": *object.meta.uid });
+        let claims = json!({
+            "iss": "https://kubernetes.default.svc",
+            "sub": format!("system:serviceaccount:{namespace}:{name}"),
+            "iat": now,
+            "exp": expires,
+            "kubernetes.io": {
+                "namespace": namespace,
+                "serviceaccount": reference(account),
+                "pod": pod.map(reference),
+            },
+        });
+        let head = URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256","typ":"JWT"}"#);
+        let signed = format!("{head}.{}", URL_SAFE_NO_PAD.encode(claims.to_string()));
+        let signature = URL_SAFE_NO_PAD.encode(hmac(&self.key, signed.as_bytes()));
+        format!("{signed}.{signature}")
+    }
+
+    fn identify_service_account(&self, store: &Store, token: &str, now: i64) -> Option<Identity> {
+        let (signed, signature) = token.rsplit_once('.')?;
+        let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
+        // Compared by digest, so that the time tells nothing of where they differ.
+        if Sha256::digest(&signature) != Sha256::digest(hmac(&self.key, signed.as_bytes())) {
+            return None;
+        }
+        let claims = URL_SAFE_NO_PAD.decode(signed.split_once('.')?.1).ok()?;
+        let claims: Value = serde_json::from_slice(&claims).ok()?;
+        if claims["exp"].as_i64()? <= now {
+            return None;
+        }
+        let bound = &claims["kubernetes.io"];
+        let namespace = bound["namespace"].as_str()?;
+        let alive = |resource: &str, reference: &Value| {
+            let name = Name::new(namespace, reference["name"].as_str()?);
+            let object = store.get(resource, &name)?;
+            (Some(&*object.meta.uid) == reference["uid"].as_str()).then_some(())
+        };
+        alive("serviceaccounts", &bound["serviceaccount"])?;
+        if !bound["pod"].is_null() {
+            alive("pods", &bound["pod"])?;
+        }
+        let mut identity =
+            Identity::service_account(namespace, bound["serviceaccount"]["name"].as_str()?);
+        identity.uid = bound["serviceaccount"]["uid"].as_str()?.into();
+        Some(identity)
+    }
+}
+
+fn parse_secret(secret: &Value) -> Option<(Hash, Identity)> {
+    let field = |name: &str| -> Option<String> {
+        let encoded = secret["data"][name].as_str()?;
+        let text = String::from_utf8(STANDARD.decode(encoded).ok()?).ok()?;
+        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    };
+    let hash = match field("token-sha256") {
+        Some(hex) => parse_hex(&hex)?,
+        None => digest(&field("token")?),
+    };
+    let groups = field("groups").unwrap_or_default();
+    let groups: Vec<&str> =
+        groups.split([',', '\n']).map(str::trim).filter(|group| !group.is_empty()).collect();
+    Some((hash, Identity::user(&field("user")?, &groups)))
+}
+
+fn parse_hex(text: &str) -> Option<Hash> {
+    let mut hash = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (index, byte) in hash.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[index * 2..index * 2 + 2], 16).ok()?;
+    }
+    Some(hash)
+}
+
+fn digest(token: &str) -> Hash {
+    Sha256::digest(token.as_bytes()).into()
+}
+
+/// HMAC-SHA256 (RFC 2104) with a key of at most one block.
+fn hmac(key: &[u8; 32], message: &[u8]) -> Hash {
+    let pad = |with: u8| -> [u8; 64] {
+        std::array::from_fn(|index| key.get(index).copied().unwrap_or(0) ^ with)
+    };
+    let inner = Sha256::new().chain_update(pad(0x36)).chain_update(message).finalize();
+    Sha256::new().chain_update(pad(0x5c)).chain_update(inner).finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_name_their_user_by_token_or_digest() {
+        let encode = |text: &str| Value::from(STANDARD.encode(text));
+        let plain = json!({ "data": { "user": encode("ann"), "token": encode("t\n"), "groups": encode("a, b") } });
+        let (hash, identity) = parse_secret(&plain).unwrap();
+        assert_eq!(hash, digest("t"));
+        assert_eq!(&*identity.user, "ann");
+        assert!(identity.is_in("a") && identity.is_in("b") && identity.is_in("system:authenticated"));
+        let hex: String = digest("t").iter().map(|byte| format!("{byte:02x}")).collect();
+        let hashed = json!({ "data": { "user": encode("ann"), "token-sha256": encode(&hex) } });
+        assert_eq!(parse_secret(&hashed).unwrap().0, hash);
+        assert!(parse_secret(&json!({ "data": { "user": encode("ann") } })).is_none());
+        assert!(parse_secret(&json!({ "data": { "user": encode("a"), "token-sha256": encode("é") } })).is_none());
+    }
+
+    #[test]
+    fn the_code_is_that_of_rfc_4231() {
+        let mut key = [0; 32];
+        key[..4].copy_from_slice(b"Jefe");
+        let code = hmac(&key, b"what do ya want for nothing?");
+        assert_eq!(code[..4], [0x5b, 0xdc, 0xc1, 0x46]);
+    }
+}
