@@ -21,7 +21,11 @@ pub(crate) fn admit(
         crd::default(new);
         errors.extend(crd::validate(new, old));
     }
-    let _ = &mut unknown;
+    if let Some(custom) = &kind.custom {
+        unknown = custom.structural.prune(new);
+        custom.structural.default(new);
+        errors.extend(custom.structural.validate(new, old));
+    }
     if !errors.is_empty() {
         return Err(invalid(kind, new, errors));
     }

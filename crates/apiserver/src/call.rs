@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use http::HeaderMap;
+use astrago_patch::apply::Manager;
+use http::{HeaderMap, Method};
 use serde_json::Value;
 
-use crate::auth::Identity;
+use crate::auth::{Identity, authenticate};
 use crate::conversion;
 use crate::core::Core;
 use crate::negotiate::Output;
@@ -24,6 +25,10 @@ pub(crate) struct Call {
     pub(crate) parameters: Parameters,
     pub(crate) output: Output,
     pub(crate) headers: HeaderMap,
+    pub(crate) manager_name: String,
+    pub(crate) method: Method,
+    /// The query as it came, for proxies.
+    pub(crate) query: String,
 }
 
 impl Call {
@@ -56,24 +61,47 @@ impl Call {
         ApiError::NotFound(self.kind.subject(&self.path.name))
     }
 
-    /// Who managed fields name as the author: the parameter, else the client's program.
-    pub(crate) fn field_manager(&self) -> String {
-        if !self.parameters.field_manager.is_empty() {
-            return self.parameters.field_manager.clone();
+    /// The author of this request's changes, for managed fields.
+    pub(crate) fn manager<'a>(&'a self, now: &'a str) -> Manager<'a> {
+        Manager {
+            name: &self.manager_name,
+            api_version: &self.kind.api_version,
+            subresource: &self.path.subresource,
+            now,
         }
-        let agent = self
-            .headers
-            .get(http::header::USER_AGENT)
-            .and_then(|value| value.to_str().ok());
-        let program = agent
-            .unwrap_or_default()
-            .split('/')
-            .next()
-            .unwrap_or_default();
-        if program.is_empty() {
-            "unknown".to_owned()
-        } else {
-            program.chars().take(128).collect()
+    }
+
+    /// Whoever applies what does not exist creates it, and must be allowed to.
+    pub(crate) fn authorize_create(&self) -> Result<()> {
+        let attributes = authenticate::attributes(&self.path, Verb::Create, None);
+        if self
+            .core
+            .policy
+            .get(&self.core.store)
+            .allows(&self.identity, &attributes)
+        {
+            return Ok(());
         }
+        Err(attributes.forbidden(&self.identity))
+    }
+}
+
+/// Who managed fields name as the author: the parameter, else the client's program.
+pub(crate) fn manager_name(parameters: &Parameters, headers: &HeaderMap) -> String {
+    if !parameters.field_manager.is_empty() {
+        return parameters.field_manager.clone();
+    }
+    let agent = headers
+        .get(http::header::USER_AGENT)
+        .and_then(|value| value.to_str().ok());
+    let program = agent
+        .unwrap_or_default()
+        .split('/')
+        .next()
+        .unwrap_or_default();
+    if program.is_empty() {
+        "unknown".to_owned()
+    } else {
+        program.chars().take(128).collect()
     }
 }

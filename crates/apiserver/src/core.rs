@@ -7,9 +7,15 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::audit::Audit;
+use crate::auth::policy::PolicyCache;
+use crate::auth::tokens::Tokens;
+use crate::limits::{Limits, Usage};
 use crate::metadata;
+use crate::metrics::Metrics;
 use crate::registry::{DEFINITIONS, Registry};
-use crate::store::{Query, Store};
+use crate::store::{self, Query, Store};
+use crate::tls::Authority;
 
 /// Where the server gets the time from.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -17,6 +23,12 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 pub(crate) struct Core {
     pub(crate) store: Store,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) authority: Authority,
+    pub(crate) tokens: Tokens,
+    pub(crate) policy: PolicyCache,
+    pub(crate) usage: Arc<Usage>,
+    pub(crate) metrics: Metrics,
+    pub(crate) audit: Option<Audit>,
     pub(crate) options: Options,
     /// Cancelled when the server stops; ends watches and tasks.
     pub(crate) stopping: CancellationToken,
@@ -35,6 +47,12 @@ pub struct Options {
     pub extra_groups: Vec<ExtraGroup>,
     /// Names and addresses, besides loopback, that the server's certificate is for.
     pub host_names: Vec<String>,
+    /// What one user may have under way.
+    pub limits: Limits,
+    /// How far back watches and lists can reach.
+    pub history: store::Limits,
+    /// Where writes are recorded, if anywhere.
+    pub audit_log: Option<PathBuf>,
     pub clock: Clock,
 }
 
@@ -57,6 +75,9 @@ impl Options {
             kubelet_token: String::new(),
             extra_groups: Vec::new(),
             host_names: Vec::new(),
+            limits: Limits::default(),
+            history: store::Limits::default(),
+            audit_log: None,
             clock: Arc::new(Timestamp::now),
         }
     }

@@ -17,21 +17,31 @@ use crate::status::{ApiError, Result};
 
 /// Answers `/api`, `/apis` and what lies below down to the group versions.
 pub(crate) fn answer(core: &Core, path: &str, headers: &HeaderMap) -> Result<Response> {
-    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let segments: Vec<&str> = path
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .collect();
     let catalogue = Catalogue::of(core);
     let plain = match segments.as_slice() {
         ["api"] | ["apis"] => {
             let core_group = segments == ["api"];
             if let Some(version) = aggregated(headers) {
-                return Ok(aggregated_response(&catalogue.aggregated(core_group, version), version));
+                return Ok(aggregated_response(
+                    &catalogue.aggregated(core_group, version),
+                    version,
+                ));
             }
-            if core_group { core_versions() } else { catalogue.group_list() }
+            if core_group {
+                core_versions()
+            } else {
+                catalogue.group_list()
+            }
         }
         ["api", "v1"] => catalogue.resources("", "v1").ok_or(ApiError::NoSuchPath)?,
         ["apis", group] => catalogue.group(group).ok_or(ApiError::NoSuchPath)?,
-        ["apis", group, version] => {
-            catalogue.resources(group, version).ok_or(ApiError::NoSuchPath)?
-        }
+        ["apis", group, version] => catalogue
+            .resources(group, version)
+            .ok_or(ApiError::NoSuchPath)?,
         _ => return Err(ApiError::NoSuchPath),
     };
     Ok(respond::json_value(StatusCode::OK, &plain))
@@ -48,7 +58,8 @@ fn aggregated(headers: &HeaderMap) -> Option<&'static str> {
         if parts.len() == 1 {
             return None;
         }
-        if !parts.contains(&"as=APIGroupDiscoveryList") || !parts.contains(&"g=apidiscovery.k8s.io") {
+        if !parts.contains(&"as=APIGroupDiscoveryList") || !parts.contains(&"g=apidiscovery.k8s.io")
+        {
             continue;
         }
         if parts.contains(&"v=v2") {
@@ -63,11 +74,14 @@ fn aggregated(headers: &HeaderMap) -> Option<&'static str> {
 
 fn aggregated_response(list: &Value, version: &str) -> Response {
     let mut response = respond::json_value(StatusCode::OK, list);
-    let media = format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList");
+    let media =
+        format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList");
     if let Ok(value) = HeaderValue::from_str(&media) {
         response.headers_mut().insert(header::CONTENT_TYPE, value);
     }
-    response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+    response
+        .headers_mut()
+        .insert(header::VARY, HeaderValue::from_static("Accept"));
     response
 }
 
@@ -111,7 +125,11 @@ impl Catalogue {
         }
         for extra in &core.options.extra_groups {
             for resource in &extra.resources {
-                add(&extra.group, &extra.version, Resource::of_extra(extra, resource));
+                add(
+                    &extra.group,
+                    &extra.version,
+                    Resource::of_extra(extra, resource),
+                );
             }
         }
         for versions in groups.values_mut() {
@@ -144,10 +162,17 @@ impl Catalogue {
     }
 
     fn resources(&self, group: &str, version: &str) -> Option<Value> {
-        let (_, resources) = self.groups.get(group)?.iter().find(|(name, _)| name == version)?;
+        let (_, resources) = self
+            .groups
+            .get(group)?
+            .iter()
+            .find(|(name, _)| name == version)?;
         let entries: Vec<Value> = resources.iter().flat_map(Resource::entries).collect();
-        let group_version =
-            if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+        let group_version = if group.is_empty() {
+            version.to_owned()
+        } else {
+            format!("{group}/{version}")
+        };
         Some(json!({
             "kind": "APIResourceList",
             "apiVersion": "v1",
@@ -157,7 +182,10 @@ impl Catalogue {
     }
 
     fn aggregated(&self, core_group: bool, version: &str) -> Value {
-        let chosen = self.groups.iter().filter(|(name, _)| name.is_empty() == core_group);
+        let chosen = self
+            .groups
+            .iter()
+            .filter(|(name, _)| name.is_empty() == core_group);
         let items: Vec<Value> = chosen
             .map(|(name, versions)| {
                 let versions: Vec<_> = versions
@@ -189,7 +217,11 @@ impl Resource {
             name: kind.plural.to_string(),
             singular: kind.singular.clone(),
             namespaced: kind.namespaced,
-            kind: (kind.group.to_string(), kind.version.to_string(), kind.kind.to_string()),
+            kind: (
+                kind.group.to_string(),
+                kind.version.to_string(),
+                kind.kind.to_string(),
+            ),
             verbs: kind.verbs.clone(),
             short_names: kind.short_names.clone(),
             categories: kind.categories.clone(),
@@ -201,7 +233,8 @@ impl Resource {
         let text = |field: &str| resource[field].as_str().unwrap_or_default().to_owned();
         let texts = |field: &str| -> Vec<String> {
             let list = resource[field].as_array().into_iter().flatten();
-            list.filter_map(|one| Some(one.as_str()?.to_owned())).collect()
+            list.filter_map(|one| Some(one.as_str()?.to_owned()))
+                .collect()
         };
         Self {
             name: text("name"),
@@ -248,9 +281,7 @@ impl Resource {
     }
 
     fn aggregated(&self) -> Value {
-        let kind = |group: &str, version: &str, kind: &str| {
-            json!({ "group": group, "version": version, "kind": kind })
-        };
+        let kind = |group: &str, version: &str, kind: &str| json!({ "group": group, "version": version, "kind": kind });
         let mut value = json!({
             "resource": self.name,
             "responseKind": kind(&self.kind.0, &self.kind.1, &self.kind.2),
@@ -282,7 +313,9 @@ impl Resource {
 fn priority(version: &str) -> (u8, u32, u32) {
     let parse = || {
         let rest = version.strip_prefix('v')?;
-        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let end = rest
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len());
         let major = rest[..end].parse().ok()?;
         let (stage, minor) = match &rest[end..] {
             "" => (3, ""),
@@ -292,7 +325,15 @@ fn priority(version: &str) -> (u8, u32, u32) {
                 (None, None) => return None,
             },
         };
-        Some((stage, major, if minor.is_empty() { 0 } else { minor.parse().ok()? }))
+        Some((
+            stage,
+            major,
+            if minor.is_empty() {
+                0
+            } else {
+                minor.parse().ok()?
+            },
+        ))
     };
     parse().unwrap_or((0, 0, 0))
 }
@@ -305,7 +346,10 @@ mod tests {
     fn versions_are_ordered_as_in_kubernetes() {
         let mut versions = ["v1alpha1", "v10", "v1", "foo", "v2beta1", "v1beta2", "v2"];
         versions.sort_by_key(|version| std::cmp::Reverse(priority(version)));
-        assert_eq!(versions, ["v10", "v2", "v1", "v2beta1", "v1beta2", "v1alpha1", "foo"]);
+        assert_eq!(
+            versions,
+            ["v10", "v2", "v1", "v2beta1", "v1beta2", "v1alpha1", "foo"]
+        );
     }
 
     #[test]

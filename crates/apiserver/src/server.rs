@@ -2,16 +2,24 @@
 
 mod dispatch;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::audit::Audit;
 use crate::auth::Identity;
+use crate::auth::policy::PolicyCache;
+use crate::auth::tokens::Tokens;
 use crate::bootstrap;
 use crate::core::{Core, Options, definitions};
+use crate::gc;
 use crate::registry::{DEFINITIONS, Registry};
-use crate::store::{self, Limits, Store};
+use crate::store::{self, Store};
+use crate::tls::{self, Authority};
 
 /// A running API server. Clones share it; when the last one is dropped its tasks end and the store
 /// is closed.
@@ -25,6 +33,13 @@ pub struct Server {
 pub enum Error {
     #[error("failed to open the object store")]
     Store(#[from] store::Error),
+    #[error("failed to set up the certificate authority")]
+    Authority(#[from] tls::Error),
+    #[error("failed to open the audit log {}", path.display())]
+    Audit {
+        path: PathBuf,
+        source: std::io::Error,
+    },
     #[error("failed to create the initial objects")]
     Bootstrap(#[source] crate::status::ApiError),
 }
@@ -37,30 +52,52 @@ impl Server {
     pub async fn open(options: Options) -> Result<Self> {
         let settings = store::Options {
             directory: options.directory.clone(),
-            limits: Limits::default(),
+            limits: options.history,
         };
         let (store, pending) = Store::open(&settings)?;
-        let registry = Arc::new(Registry::new(&definitions(&store)));
-        let observer = {
-            let (registry, store) = (Arc::clone(&registry), store.downgrade());
-            move |resource: &Arc<str>, _: &store::Event| {
-                if let (DEFINITIONS, Some(store)) = (&**resource, store.upgrade()) {
-                    registry.replace(&definitions(&store));
-                }
-            }
-        };
-        pending.start(Box::new(observer))?;
-        let stopping = CancellationToken::new();
-        let core = Arc::new(Core {
-            store,
-            registry,
-            options,
-            stopping: stopping.clone(),
+        let authority = Authority::open(&options.directory)?;
+        let audit = options.audit_log.as_ref().map(|path| {
+            Audit::open(path).map_err(|source| Error::Audit {
+                path: path.clone(),
+                source,
+            })
         });
+        let core = Arc::new(Core {
+            registry: Arc::new(Registry::new(&definitions(&store))),
+            tokens: Tokens::new(&options.admin_tokens, authority.token_key(), &store),
+            policy: PolicyCache::default(),
+            usage: Arc::default(),
+            metrics: crate::metrics::Metrics::default(),
+            audit: audit.transpose()?,
+            stopping: CancellationToken::new(),
+            authority,
+            store,
+            options,
+        });
+        let (work, queue) = mpsc::unbounded_channel();
+        let observed = Arc::downgrade(&core);
+        pending.start(Box::new(move |resource, event| {
+            // Only between the last handle's end and the writer's is there nothing to tell.
+            let Some(core) = observed.upgrade() else {
+                return;
+            };
+            if &**resource == DEFINITIONS {
+                core.registry.replace(&definitions(&core.store));
+            }
+            if &**resource == "secrets" {
+                core.tokens.observe(event);
+            }
+            core.policy.observe(resource);
+            for item in gc::work(&core.store, resource, event) {
+                let _ = work.send(item);
+            }
+        }))?;
         bootstrap::run(&core).await.map_err(Error::Bootstrap)?;
+        tokio::spawn(gc::run(Arc::clone(&core), queue));
+        let stop = core.stopping.clone().drop_guard();
         Ok(Self {
             core,
-            _stop: Arc::new(stopping.drop_guard()),
+            _stop: Arc::new(stop),
         })
     }
 
@@ -75,6 +112,40 @@ impl Server {
     /// The API as one identity sees it, without a socket: `kube::Client::new(server.local(..), "default")`.
     pub fn local(&self, identity: Identity) -> Router {
         self.router().layer(axum::Extension(identity))
+    }
+
+    /// Serves the API over TLS until `shutdown`, with a certificate of the server's own authority.
+    pub async fn serve(&self, listener: TcpListener, shutdown: CancellationToken) -> Result<()> {
+        let names = &self.core.options.host_names;
+        tls::serve(
+            &self.core.authority,
+            names,
+            self.router(),
+            listener,
+            shutdown,
+        )
+        .await?;
+        Ok(())
+    }
+
+    /// The certificate of the authority, for clients.
+    pub fn ca_pem(&self) -> &str {
+        self.core.authority.pem()
+    }
+
+    /// A kubeconfig with a bearer token, for the server at `url` (`https://127.0.0.1:8443`).
+    pub fn kubeconfig(&self, url: &str, user: &str, token: &str, namespace: &str) -> String {
+        tls::kubeconfig(&self.core.authority, url, user, token, namespace)
+    }
+
+    /// A client certificate and its key, in PEM.
+    pub fn client_certificate(&self, user: &str, groups: &[&str]) -> Result<(String, String)> {
+        Ok(self.core.authority.client_certificate(user, groups)?)
+    }
+
+    /// A serving certificate of the authority and its key, in PEM, for the kubelet of a node.
+    pub fn serving_certificate(&self, names: &[String]) -> Result<(String, String)> {
+        Ok(self.core.authority.serving_certificate(names)?)
     }
 
     /// Ends watches and tasks, and closes the store when every write that was begun is on disk.

@@ -22,6 +22,15 @@ pub struct Subject {
 }
 
 impl Subject {
+    /// With the name, where there is one.
+    fn quoted(&self) -> String {
+        if self.name.is_empty() {
+            self.qualified()
+        } else {
+            format!("{} {:?}", self.qualified(), self.name)
+        }
+    }
+
     /// `trainjobs.trainer.kubeflow.org`, or `pods` in the core group.
     fn qualified(&self) -> String {
         if self.group.is_empty() {
@@ -43,9 +52,12 @@ pub enum ApiError {
     AlreadyExists(Subject),
     #[error("Operation cannot be fulfilled on {} {:?}: {message}", subject.qualified(), subject.name)]
     Conflict { subject: Subject, message: String },
-    /// Server-side apply met fields of other managers; each with the line that names them.
-    #[error("Apply failed with {}: {}", conflicts(.0.len()), lines(.0))]
-    ApplyConflict(Vec<(String, String)>),
+    /// Server-side apply met fields of other managers: each path, and who owns it.
+    #[error("{message}")]
+    ApplyConflict {
+        message: String,
+        causes: Vec<(String, String)>,
+    },
     #[error("{} {:?} is invalid: {}", subject.qualified(), subject.name, summary(errors))]
     Invalid {
         subject: Subject,
@@ -55,7 +67,7 @@ pub enum ApiError {
     BadRequest(String),
     #[error("Unauthorized")]
     Unauthorized,
-    #[error("{} {:?} is forbidden: {reason}", subject.qualified(), subject.name)]
+    #[error("{} is forbidden: {reason}", subject.quoted())]
     Forbidden { subject: Subject, reason: String },
     /// As [`Self::Forbidden`], for paths that are no resource and for impersonation.
     #[error("forbidden: {0}")]
@@ -82,7 +94,6 @@ pub enum ApiError {
 }
 
 impl ApiError {
-    /// The same error with a namespace's or object's name filled in where it has one.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::BadRequest(message.into())
     }
@@ -116,7 +127,7 @@ impl ApiError {
     fn code(&self) -> StatusCode {
         match self {
             Self::NotFound(_) | Self::NoSuchPath => StatusCode::NOT_FOUND,
-            Self::AlreadyExists(_) | Self::Conflict { .. } | Self::ApplyConflict(_) => {
+            Self::AlreadyExists(_) | Self::Conflict { .. } | Self::ApplyConflict { .. } => {
                 StatusCode::CONFLICT
             }
             Self::Invalid { .. } => StatusCode::UNPROCESSABLE_ENTITY,
@@ -139,7 +150,7 @@ impl ApiError {
         match self {
             Self::NotFound(_) | Self::NoSuchPath => "NotFound",
             Self::AlreadyExists(_) => "AlreadyExists",
-            Self::Conflict { .. } | Self::ApplyConflict(_) => "Conflict",
+            Self::Conflict { .. } | Self::ApplyConflict { .. } => "Conflict",
             Self::Invalid { .. } => "Invalid",
             Self::BadRequest(_) => "BadRequest",
             Self::Unauthorized => "Unauthorized",
@@ -176,8 +187,8 @@ impl ApiError {
                     .collect();
                 details
             }
-            Self::ApplyConflict(conflicts) => json!({
-                "causes": conflicts.iter().map(|(field, message)| json!({
+            Self::ApplyConflict { causes, .. } => json!({
+                "causes": causes.iter().map(|(field, message)| json!({
                     "reason": "FieldManagerConflict", "message": message, "field": field,
                 })).collect::<Value>(),
             }),
@@ -274,27 +285,6 @@ fn about(subject: &Subject) -> Value {
             .map(|(key, value)| (key.to_owned(), value.as_str().into()))
             .collect::<Map<_, _>>(),
     )
-}
-
-fn conflicts(count: usize) -> String {
-    if count == 1 {
-        "1 conflict".to_owned()
-    } else {
-        format!("{count} conflicts")
-    }
-}
-
-fn lines(conflicts: &[(String, String)]) -> String {
-    match conflicts {
-        [(field, message)] => format!("{message}: {field}"),
-        many => {
-            let mut text = String::from("conflicts with other managers:");
-            for (field, message) in many {
-                text.push_str(&format!("\n- {message}: {field}"));
-            }
-            text
-        }
-    }
 }
 
 #[cfg(test)]

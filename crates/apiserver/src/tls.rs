@@ -21,6 +21,7 @@ use rustls::RootCertStore;
 use rustls::server::WebPkiClientVerifier;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use sha2::{Digest as _, Sha256};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -31,9 +32,15 @@ use crate::auth::certificate;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("failed to read {}", path.display())]
-    Read { path: PathBuf, source: std::io::Error },
+    Read {
+        path: PathBuf,
+        source: std::io::Error,
+    },
     #[error("failed to write {}", path.display())]
-    Write { path: PathBuf, source: std::io::Error },
+    Write {
+        path: PathBuf,
+        source: std::io::Error,
+    },
     #[error("failed to make a certificate")]
     Certificate(#[from] rcgen::Error),
     #[error("failed to set up TLS")]
@@ -41,7 +48,10 @@ pub enum Error {
     #[error("failed to set up the verification of client certificates")]
     Verifier(#[from] rustls::server::VerifierBuilderError),
     #[error("the certificate in {} cannot be read", path.display())]
-    Pem { path: PathBuf, source: rustls_pki_types::pem::Error },
+    Pem {
+        path: PathBuf,
+        source: rustls_pki_types::pem::Error,
+    },
 }
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -64,13 +74,21 @@ impl Authority {
             write_private(&certificate_path, &certificate.pem())?;
         }
         let read = |path: &PathBuf| {
-            std::fs::read_to_string(path)
-                .map_err(|source| Error::Read { path: path.clone(), source })
+            std::fs::read_to_string(path).map_err(|source| Error::Read {
+                path: path.clone(),
+                source,
+            })
         };
         let (pem, key) = (read(&certificate_path)?, read(&key_path)?);
-        let der = CertificateDer::from_pem_slice(pem.as_bytes())
-            .map_err(|source| Error::Pem { path: certificate_path, source })?;
-        Ok(Self { pem, der, issuer: Issuer::new(authority_params(), KeyPair::from_pem(&key)?) })
+        let der = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|source| Error::Pem {
+            path: certificate_path,
+            source,
+        })?;
+        Ok(Self {
+            pem,
+            der,
+            issuer: Issuer::new(authority_params(), KeyPair::from_pem(&key)?),
+        })
     }
 
     pub(crate) fn pem(&self) -> &str {
@@ -78,34 +96,78 @@ impl Authority {
     }
 
     /// A certificate and key, in PEM, for a user.
-    pub(crate) fn client_certificate(&self, user: &str, groups: &[&str]) -> Result<(String, String)> {
+    pub(crate) fn client_certificate(
+        &self,
+        user: &str,
+        groups: &[&str],
+    ) -> Result<(String, String)> {
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, user);
         for group in groups {
-            params.distinguished_name.push(DnType::OrganizationName, *group);
+            params
+                .distinguished_name
+                .push(DnType::OrganizationName, *group);
         }
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate()?;
-        Ok((params.signed_by(&key, &self.issuer)?.pem(), key.serialize_pem()))
+        Ok((
+            params.signed_by(&key, &self.issuer)?.pem(),
+            key.serialize_pem(),
+        ))
+    }
+
+    pub(crate) fn der(&self) -> &CertificateDer<'static> {
+        &self.der
+    }
+
+    /// A secret that only this authority's key makes, for signing tokens.
+    pub(crate) fn token_key(&self) -> [u8; 32] {
+        let mut hash = Sha256::new_with_prefix(b"astrago service account tokens\0");
+        hash.update(self.issuer.key().serialized_der());
+        hash.finalize().into()
+    }
+
+    /// A serving certificate and its key, in PEM.
+    pub(crate) fn serving_certificate(&self, names: &[String]) -> Result<(String, String)> {
+        let (certificate, key) = self.serving(names)?;
+        Ok((certificate.pem(), key.serialize_pem()))
+    }
+
+    fn serving(&self, names: &[String]) -> Result<(rcgen::Certificate, KeyPair)> {
+        let mut params = CertificateParams::new(names.to_vec())?;
+        params.distinguished_name = DistinguishedName::new();
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "astrago");
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        Ok((certificate, key))
     }
 
     /// What a listener needs for TLS.
     fn acceptor(&self, names: &[String]) -> Result<TlsAcceptor> {
         let mut all: Vec<String> = [
-            "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
-            "kubernetes.default.svc.cluster.local", "127.0.0.1", "::1",
+            "localhost",
+            "kubernetes",
+            "kubernetes.default",
+            "kubernetes.default.svc",
+            "kubernetes.default.svc.cluster.local",
+            "127.0.0.1",
+            "::1",
         ]
         .map(str::to_owned)
         .to_vec();
-        all.extend(names.iter().filter(|name| !all.contains(name)).cloned().collect::<Vec<_>>());
-        let mut params = CertificateParams::new(all)?;
-        params.distinguished_name = DistinguishedName::new();
-        params.distinguished_name.push(DnType::CommonName, "astrago-apiserver");
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        params.use_authority_key_identifier_extension = true;
-        let key = KeyPair::generate()?;
-        let certificate = params.signed_by(&key, &self.issuer)?;
+        all.extend(
+            names
+                .iter()
+                .filter(|name| !all.contains(name))
+                .cloned()
+                .collect::<Vec<_>>(),
+        );
+        let (certificate, key) = self.serving(&all)?;
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
 
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -141,7 +203,8 @@ pub(crate) async fn serve(
         };
         match accepted {
             Ok((stream, _)) => {
-                let serving = connection(acceptor.clone(), router.clone(), stream, shutdown.clone());
+                let serving =
+                    connection(acceptor.clone(), router.clone(), stream, shutdown.clone());
                 connections.spawn(serving);
             }
             Err(error) => {
@@ -164,8 +227,11 @@ async fn connection(
     shutdown: CancellationToken,
 ) {
     let _ = stream.set_nodelay(true);
-    let handshake = tokio::time::timeout(std::time::Duration::from_secs(10), acceptor.accept(stream));
-    let Ok(Ok(stream)) = handshake.await else { return };
+    let handshake =
+        tokio::time::timeout(std::time::Duration::from_secs(10), acceptor.accept(stream));
+    let Ok(Ok(stream)) = handshake.await else {
+        return;
+    };
     let identity = stream
         .get_ref()
         .1
@@ -176,8 +242,8 @@ async fn connection(
         None => router,
     };
     let builder = auto::Builder::new(TokioExecutor::new());
-    let connection =
-        builder.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(router));
+    let connection = builder
+        .serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(router));
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         // A client that goes away in the middle is no event of ours.
@@ -191,26 +257,46 @@ async fn connection(
 fn authority_params() -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, "astrago-ca");
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "astrago-ca");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+    params.key_usages = vec![
+        KeyUsagePurpose::KeyCertSign,
+        KeyUsagePurpose::DigitalSignature,
+    ];
     params
 }
 
 /// Writes a file that only its owner may read, whole or not at all.
 pub(crate) fn write_private(path: &Path, text: &str) -> Result<()> {
-    let explain = |source| Error::Write { path: path.to_owned(), source };
+    let explain = |source| Error::Write {
+        path: path.to_owned(),
+        source,
+    };
     let draft = path.with_extension("new");
     let _ = std::fs::remove_file(&draft);
     let mut options = std::fs::OpenOptions::new();
-    let mut file =
-        options.write(true).create_new(true).mode(0o600).open(&draft).map_err(explain)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(explain)?;
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&draft)
+        .map_err(explain)?;
+    file.write_all(text.as_bytes())
+        .and_then(|()| file.sync_all())
+        .map_err(explain)?;
     std::fs::rename(&draft, path).map_err(explain)
 }
 
 /// The kubeconfig of a user with a bearer token.
-pub(crate) fn kubeconfig(authority: &Authority, server: &str, user: &str, token: &str, namespace: &str) -> String {
+pub(crate) fn kubeconfig(
+    authority: &Authority,
+    server: &str,
+    user: &str,
+    token: &str,
+    namespace: &str,
+) -> String {
     use base64::Engine as _;
     let authority = base64::engine::general_purpose::STANDARD.encode(authority.pem());
     // JSON is YAML, and needs no quoting rules of our own.

@@ -19,7 +19,10 @@ pub(crate) fn identity(certificate: &CertificateDer<'_>) -> Option<Identity> {
         }
     }
     let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
-    Some(Identity::user(&user.filter(|user| !user.is_empty())?, &groups))
+    Some(Identity::user(
+        &user.filter(|user| !user.is_empty())?,
+        &groups,
+    ))
 }
 
 /// The attributes of the subject, in order.
@@ -58,7 +61,9 @@ fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     } else {
         let count = usize::from(first & 0x7f);
         let digits = rest.get(..count).filter(|_| count <= 4)?;
-        let length = digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit));
+        let length = digits
+            .iter()
+            .fold(0, |length, digit| length << 8 | usize::from(*digit));
         (length, &rest[count..])
     };
     Some((tag, rest.get(..length)?, &rest[length..]))
@@ -74,7 +79,9 @@ mod tests {
     fn the_subject_is_the_user_and_their_groups() {
         let mut params = CertificateParams::default();
         params.distinguished_name = rcgen::DistinguishedName::new();
-        params.distinguished_name.push(DnType::OrganizationName, "system:masters");
+        params
+            .distinguished_name
+            .push(DnType::OrganizationName, "system:masters");
         params.distinguished_name.push(DnType::CommonName, "ann");
         let key = KeyPair::generate().unwrap();
         let certificate = params.self_signed(&key).unwrap();
@@ -85,7 +92,12 @@ mod tests {
 
     #[test]
     fn garbage_names_nobody() {
-        for bytes in [&b""[..], &[0x30], &[0x30, 0x84, 0xff, 0xff, 0xff, 0xff], &[0x30, 2, 0x30, 0]] {
+        for bytes in [
+            &b""[..],
+            &[0x30],
+            &[0x30, 0x84, 0xff, 0xff, 0xff, 0xff],
+            &[0x30, 2, 0x30, 0],
+        ] {
             assert!(identity(&CertificateDer::from(bytes)).is_none());
         }
     }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 /// The group that may do everything.
-pub const MASTERS: &str = "system:masters";
-pub const AUTHENTICATED: &str = "system:authenticated";
-pub const ANONYMOUS: &str = "system:anonymous";
-pub const UNAUTHENTICATED: &str = "system:unauthenticated";
+pub(crate) const MASTERS: &str = "system:masters";
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
+pub(crate) const ANONYMOUS: &str = "system:anonymous";
+pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 /// A user and their groups, as RBAC subjects name them.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -104,7 +104,10 @@ impl Policy {
         namespace: &'a str,
     ) -> impl Iterator<Item = &'a Rule> {
         let user = SubjectKey::User(identity.user.to_string());
-        let groups = identity.groups.iter().map(|group| SubjectKey::Group(group.clone()));
+        let groups = identity
+            .groups
+            .iter()
+            .map(|group| SubjectKey::Group(group.clone()));
         std::iter::once(user)
             .chain(groups)
             .filter_map(|subject| self.grants.get(&subject))
@@ -115,19 +118,32 @@ impl Policy {
 
     fn build(store: &Store) -> Self {
         let all = |resource: &str| -> Vec<Value> {
-            let page = store.list(resource, &Query::default()).map(|page| page.objects);
-            page.unwrap_or_default().iter().map(|object| object.value()).collect()
+            let page = store
+                .list(resource, &Query::default())
+                .map(|page| page.objects);
+            page.unwrap_or_default()
+                .iter()
+                .map(|object| object.value())
+                .collect()
         };
         let cluster_roles = all(CLUSTER_ROLES);
         let by_name: HashMap<String, Arc<[Rule]>> = cluster_roles
             .iter()
-            .map(|role| (text(&role["metadata"]["name"]), rules(role, &cluster_roles).into()))
+            .map(|role| {
+                (
+                    text(&role["metadata"]["name"]),
+                    rules(role, &cluster_roles).into(),
+                )
+            })
             .collect();
         let roles: HashMap<(String, String), Arc<[Rule]>> = all(ROLES)
             .iter()
             .map(|role| {
                 let metadata = &role["metadata"];
-                ((text(&metadata["namespace"]), text(&metadata["name"])), rules(role, &[]).into())
+                (
+                    (text(&metadata["namespace"]), text(&metadata["name"])),
+                    rules(role, &[]).into(),
+                )
             })
             .collect();
         let mut policy = Self::default();
@@ -163,7 +179,10 @@ impl Policy {
                 }
                 _ => continue,
             };
-            let grant = Grant { namespace: namespace.to_owned(), rules: Arc::clone(rules) };
+            let grant = Grant {
+                namespace: namespace.to_owned(),
+                rules: Arc::clone(rules),
+            };
             self.grants.entry(key).or_default().push(grant);
         }
     }

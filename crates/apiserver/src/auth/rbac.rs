@@ -18,7 +18,8 @@ impl Rule {
     fn parse(rule: &Value) -> Self {
         let texts = |field: &str| -> Vec<String> {
             let list = rule[field].as_array().into_iter().flatten();
-            list.filter_map(|one| Some(one.as_str()?.to_owned())).collect()
+            list.filter_map(|one| Some(one.as_str()?.to_owned()))
+                .collect()
         };
         Self {
             verbs: texts("verbs"),
@@ -51,7 +52,10 @@ impl Rule {
             return false;
         }
         if !asked.path.is_empty() {
-            return self.paths.iter().any(|path| path_matches(path, &asked.path));
+            return self
+                .paths
+                .iter()
+                .any(|path| path_matches(path, &asked.path));
         }
         let named = self.names.is_empty() || self.names.contains(&asked.name);
         named && has(&self.groups, &asked.group) && self.has_resource(&asked.qualified_resource())
@@ -69,8 +73,11 @@ impl Rule {
         let mut questions = Vec::new();
         for verb in &self.verbs {
             for path in &self.paths {
-                let question =
-                    Attributes { verb: verb.clone(), path: path.clone(), ..Attributes::default() };
+                let question = Attributes {
+                    verb: verb.clone(),
+                    path: path.clone(),
+                    ..Attributes::default()
+                };
                 questions.push(question);
             }
             for group in &self.groups {
@@ -78,7 +85,11 @@ impl Rule {
                     let (resource, subresource) =
                         resource.split_once('/').unwrap_or((resource.as_str(), ""));
                     let any = [String::new()];
-                    let names = if self.names.is_empty() { &any[..] } else { &self.names };
+                    let names = if self.names.is_empty() {
+                        &any[..]
+                    } else {
+                        &self.names
+                    };
                     questions.extend(names.iter().map(|name| Attributes {
                         verb: verb.clone(),
                         group: group.clone(),
@@ -94,49 +105,37 @@ impl Rule {
     }
 }
 
-/// A role's rules; those of an aggregating role are the rules of the roles that it selects.
+/// A role's rules; an aggregating role has those of the roles that it selects by label, which may
+/// aggregate in turn: `admin` takes in `edit`, which takes in `view`.
 pub(crate) fn rules(role: &Value, cluster_roles: &[Value]) -> Vec<Rule> {
-    let own = |role: &Value| -> Vec<Rule> {
-        role["rules"].as_array().into_iter().flatten().map(Rule::parse).collect()
-    };
-    let mut found = own(role);
-    for selector in role["aggregationRule"]["clusterRoleSelectors"].as_array().into_iter().flatten() {
-        let wanted = selector["matchLabels"].as_object();
-        let selected = cluster_roles.iter().filter(|other| {
-            let labels = &other["metadata"]["labels"];
-            other["metadata"]["name"] != role["metadata"]["name"]
-                && wanted.is_some_and(|wanted| {
-                    !wanted.is_empty() && wanted.iter().all(|(key, value)| &labels[key] == value)
-                })
-        });
-        for other in selected {
-            // One step of aggregation in the selected role too: `admin` takes in `edit`, which takes
-            // in what others label for it.
-            found.extend(own(other));
-            let names: Vec<_> = other["aggregationRule"]["clusterRoleSelectors"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(|selector| selector["matchLabels"].as_object())
-                .collect();
-            for inner in cluster_roles {
-                let labels = &inner["metadata"]["labels"];
-                let chosen = names.iter().any(|wanted| {
-                    !wanted.is_empty() && wanted.iter().all(|(key, value)| &labels[key] == value)
-                });
-                if chosen {
-                    found.extend(own(inner));
-                }
+    let mut found = Vec::new();
+    let mut waiting = vec![role];
+    let mut seen = Vec::new();
+    while let Some(role) = waiting.pop() {
+        let name = &role["metadata"]["name"];
+        if seen.contains(&name) {
+            continue;
+        }
+        seen.push(name);
+        for rule in role["rules"].as_array().into_iter().flatten().map(Rule::parse) {
+            if !found.contains(&rule) {
+                found.push(rule);
             }
         }
-    }
-    let mut unique: Vec<Rule> = Vec::with_capacity(found.len());
-    for rule in found {
-        if !unique.contains(&rule) {
-            unique.push(rule);
+        let selectors = role["aggregationRule"]["clusterRoleSelectors"].as_array();
+        for selector in selectors.into_iter().flatten() {
+            waiting.extend(cluster_roles.iter().filter(|other| selects(selector, other)));
         }
     }
-    unique
+    found
+}
+
+fn selects(selector: &Value, role: &Value) -> bool {
+    let labels = &role["metadata"]["labels"];
+    let wanted = selector["matchLabels"].as_object();
+    wanted.is_some_and(|wanted| {
+        !wanted.is_empty() && wanted.iter().all(|(key, value)| &labels[key] == value)
+    })
 }
 
 fn has(list: &[String], wanted: &str) -> bool {
@@ -192,10 +191,13 @@ mod tests {
     fn wildcards_names_and_subresources() {
         let all = rule(&json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }));
         assert!(all.allows(&asked("delete", "x", "y/z", "n")));
-        let named = rule(&json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a"] }));
+        let named = rule(
+            &json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a"] }),
+        );
         assert!(named.allows(&asked("get", "", "secrets", "a")));
         assert!(!named.allows(&asked("get", "", "secrets", "")));
-        let scale = rule(&json!({ "verbs": ["get"], "apiGroups": ["*"], "resources": ["*/scale"] }));
+        let scale =
+            rule(&json!({ "verbs": ["get"], "apiGroups": ["*"], "resources": ["*/scale"] }));
         assert!(scale.allows(&asked("get", "x", "things/scale", "")));
         assert!(!scale.allows(&asked("get", "x", "things", "")));
     }
@@ -203,9 +205,20 @@ mod tests {
     #[test]
     fn only_a_wildcard_covers_a_wildcard() {
         let wide = rule(&json!({ "verbs": ["*"], "apiGroups": [""], "resources": ["pods"] }));
-        let narrow = rule(&json!({ "verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"] }));
-        assert!(narrow.questions().iter().all(|question| wide.allows(question)));
-        assert!(!wide.questions().iter().all(|question| narrow.allows(question)));
+        let narrow =
+            rule(&json!({ "verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"] }));
+        assert!(
+            narrow
+                .questions()
+                .iter()
+                .all(|question| wide.allows(question))
+        );
+        assert!(
+            !wide
+                .questions()
+                .iter()
+                .all(|question| narrow.allows(question))
+        );
     }
 
     #[test]

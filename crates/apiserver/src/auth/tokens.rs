@@ -35,12 +35,23 @@ pub(crate) struct Tokens {
 impl Tokens {
     pub(crate) fn new(admin: &[String], key: [u8; 32], store: &Store) -> Self {
         let tokens = Self {
-            admin: admin.iter().filter(|one| !one.is_empty()).map(|one| digest(one)).collect(),
+            admin: admin
+                .iter()
+                .filter(|one| !one.is_empty())
+                .map(|one| digest(one))
+                .collect(),
             users: RwLock::default(),
             key,
         };
-        let query = Query { namespace: NAMESPACE, ..Query::default() };
-        for object in store.list("secrets", &query).map(|page| page.objects).unwrap_or_default() {
+        let query = Query {
+            namespace: NAMESPACE,
+            ..Query::default()
+        };
+        for object in store
+            .list("secrets", &query)
+            .map(|page| page.objects)
+            .unwrap_or_default()
+        {
             tokens.learn(&object);
         }
         tokens
@@ -84,7 +95,13 @@ impl Tokens {
     }
 
     /// A token of a service account, valid until `expires` (seconds since 1970).
-    pub(crate) fn issue(&self, account: &Object, pod: Option<&Object>, now: i64, expires: i64) -> String {
+    pub(crate) fn issue(
+        &self,
+        account: &Object,
+        pod: Option<&Object>,
+        now: i64,
+        expires: i64,
+    ) -> String {
         let (namespace, name) = (&*account.name.namespace, &*account.name.name);
         let reference =
             |object: &Object| json!({ "name": *object.name.name, "uid": *object.meta.uid });
@@ -146,8 +163,11 @@ fn parse_secret(secret: &Value) -> Option<(Hash, Identity)> {
         None => digest(&field("token")?),
     };
     let groups = field("groups").unwrap_or_default();
-    let groups: Vec<&str> =
-        groups.split([',', '\n']).map(str::trim).filter(|group| !group.is_empty()).collect();
+    let groups: Vec<&str> = groups
+        .split([',', '\n'])
+        .map(str::trim)
+        .filter(|group| !group.is_empty())
+        .collect();
     Some((hash, Identity::user(&field("user")?, &groups)))
 }
 
@@ -171,8 +191,15 @@ fn hmac(key: &[u8; 32], message: &[u8]) -> Hash {
     let pad = |with: u8| -> [u8; 64] {
         std::array::from_fn(|index| key.get(index).copied().unwrap_or(0) ^ with)
     };
-    let inner = Sha256::new().chain_update(pad(0x36)).chain_update(message).finalize();
-    Sha256::new().chain_update(pad(0x5c)).chain_update(inner).finalize().into()
+    let inner = Sha256::new()
+        .chain_update(pad(0x36))
+        .chain_update(message)
+        .finalize();
+    Sha256::new()
+        .chain_update(pad(0x5c))
+        .chain_update(inner)
+        .finalize()
+        .into()
 }
 
 #[cfg(test)]
@@ -186,12 +213,20 @@ mod tests {
         let (hash, identity) = parse_secret(&plain).unwrap();
         assert_eq!(hash, digest("t"));
         assert_eq!(&*identity.user, "ann");
-        assert!(identity.is_in("a") && identity.is_in("b") && identity.is_in("system:authenticated"));
-        let hex: String = digest("t").iter().map(|byte| format!("{byte:02x}")).collect();
+        assert!(
+            identity.is_in("a") && identity.is_in("b") && identity.is_in("system:authenticated")
+        );
+        let hex: String = digest("t")
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         let hashed = json!({ "data": { "user": encode("ann"), "token-sha256": encode(&hex) } });
         assert_eq!(parse_secret(&hashed).unwrap().0, hash);
         assert!(parse_secret(&json!({ "data": { "user": encode("ann") } })).is_none());
-        assert!(parse_secret(&json!({ "data": { "user": encode("a"), "token-sha256": encode("é") } })).is_none());
+        assert!(
+            parse_secret(&json!({ "data": { "user": encode("a"), "token-sha256": encode("é") } }))
+                .is_none()
+        );
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! CustomResourceDefinitions: what is wrong with one, when it is established, and the kinds it makes.
 
+use std::borrow::Cow;
+
+use astrago_patch::Keys;
 use serde_json::{Value, json};
 
 use super::kind::{Custom, Kind, Scale, Subresource, resource};
-use crate::schema::FieldError;
+use crate::schema::{FieldError, Structural};
 
 const VERBS: [&str; 8] = [
     "delete",
@@ -32,10 +35,18 @@ pub(super) fn kinds(definition: &Value) -> Vec<Kind> {
     let served = versions
         .by_ref()
         .filter(|version| version["served"] == true);
-    served.map(|version| kind(spec, version, storage)).collect()
+    let terminating = crate::metadata::is_terminating(definition);
+    served
+        .filter_map(|version| kind(spec, version, storage))
+        .map(|kind| Kind {
+            terminating,
+            ..kind
+        })
+        .collect()
 }
 
-fn kind(spec: &Value, version: &Value, storage: &str) -> Kind {
+/// `None` when the schema cannot be compiled, which `validate` refuses beforehand.
+fn kind(spec: &Value, version: &Value, storage: &str) -> Option<Kind> {
     let names = &spec["names"];
     let (group, plural, name) = (
         text(&spec["group"]),
@@ -65,13 +76,15 @@ fn kind(spec: &Value, version: &Value, storage: &str) -> Kind {
         .as_str()
         .map_or(format!("{kind_name}List"), str::to_owned);
     let singular = names["singular"].as_str().filter(|one| !one.is_empty());
-    Kind {
+    let schema = &version["schema"]["openAPIV3Schema"];
+    Some(Kind {
         resource: resource(&group, &plural),
         storage_api_version: format!("{group}/{storage}"),
         group: group.into(),
         list_kind,
         singular: singular.map_or(kind_name.to_lowercase(), str::to_owned),
-        custom: Some(Box::new(custom(version, &api_version, &kind_name))),
+        keys: Cow::Owned(Keys::from_schema(schema)),
+        custom: Some(Box::new(custom(version, &api_version, &kind_name)?)),
         version: name.into(),
         kind: kind_name.into(),
         plural: plural.into(),
@@ -82,14 +95,17 @@ fn kind(spec: &Value, version: &Value, storage: &str) -> Kind {
         subresources,
         api_version,
         builtin: None,
-    }
+        terminating: false,
+    })
 }
 
-fn custom(version: &Value, api_version: &str, kind: &str) -> Custom {
+fn custom(version: &Value, api_version: &str, kind: &str) -> Option<Custom> {
     let scale = &version["subresources"]["scale"];
     let selectable = version["selectableFields"].as_array().into_iter().flatten();
-    Custom {
-        schema: version["schema"]["openAPIV3Schema"].clone(),
+    let schema = &version["schema"]["openAPIV3Schema"];
+    Some(Custom {
+        schema: schema.clone(),
+        structural: Structural::compile(schema).ok()?,
         columns: version["additionalPrinterColumns"].clone(),
         scale: scale.is_object().then(|| Scale {
             spec_replicas: text(&scale["specReplicasPath"]),
@@ -106,7 +122,7 @@ fn custom(version: &Value, api_version: &str, kind: &str) -> Custom {
                 str::to_owned,
             )
         }),
-    }
+    })
 }
 
 /// Fills the parts of a definition that Kubernetes defaults.
@@ -221,6 +237,10 @@ fn validate_versions(versions: &Value) -> Vec<FieldError> {
         if !version["schema"]["openAPIV3Schema"].is_object() {
             let field = format!("{at}.schema.openAPIV3Schema");
             errors.push(FieldError::required(field, "schemas are required"));
+        } else if let Err(error) = Structural::compile(&version["schema"]["openAPIV3Schema"]) {
+            let field = format!("{at}.schema.openAPIV3Schema");
+            let body = format!("Invalid value: {error}");
+            errors.push(FieldError::new(field, crate::schema::Reason::Invalid, body));
         }
     }
     errors

@@ -1,10 +1,13 @@
 //! One kind in one version, as routing, admission, discovery and storage need it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use astrago_patch::Keys;
 use serde_json::Value;
 
 use crate::builtin::KindInfo;
+use crate::schema::Structural;
 use crate::status::Subject;
 use crate::store::fields;
 
@@ -28,9 +31,13 @@ pub struct Kind {
     pub resource: Arc<str>,
     /// The `apiVersion` in which they are stored.
     pub storage_api_version: String,
+    /// How its parts merge.
+    pub keys: Cow<'static, Keys>,
     /// What a definition says beyond this; absent for built-in kinds.
     pub custom: Option<Box<Custom>>,
     pub builtin: Option<&'static KindInfo>,
+    /// Its definition is being deleted: no new objects.
+    pub terminating: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -47,6 +54,7 @@ pub struct Subresource {
 pub struct Custom {
     /// `openAPIV3Schema` as written.
     pub schema: Value,
+    pub structural: Structural,
     /// `additionalPrinterColumns` as written.
     pub columns: Value,
     pub scale: Option<Scale>,
@@ -97,13 +105,20 @@ impl Kind {
             api_version: info.api_version(),
             resource,
             storage_api_version: storage,
+            keys: Cow::Borrowed(Keys::builtin(info.group, info.kind)),
             custom: None,
             builtin: Some(info),
+            terminating: false,
         }
     }
 
     pub fn has_subresource(&self, name: &str) -> bool {
         self.subresources.iter().any(|one| one.name == name)
+    }
+
+    /// Whether objects of this kind are answered and forgotten.
+    pub fn is_review(&self) -> bool {
+        self.builtin.is_some_and(|info| !info.is_stored())
     }
 
     pub fn allows(&self, verb: &str) -> bool {
@@ -158,7 +173,7 @@ impl Kind {
 }
 
 /// `pods`, `jobs.batch`: the name of a resource across versions.
-pub fn resource(group: &str, plural: &str) -> Arc<str> {
+pub(crate) fn resource(group: &str, plural: &str) -> Arc<str> {
     if group.is_empty() {
         plural.into()
     } else {

@@ -1,33 +1,57 @@
 //! From an HTTP request to a verb.
 
+use std::time::Instant;
+
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use http::{StatusCode, header};
+use http::request::Parts;
+use http::{Method, StatusCode, header};
+use serde_json::json;
 
 use super::Server;
-use crate::auth::Identity;
-use crate::call::Call;
-use crate::decode;
-use crate::negotiate;
+use crate::auth::policy::Attributes;
+use crate::auth::{Identity, authenticate};
+use crate::call::{self, Call};
+use crate::core::ExtraGroup;
+use crate::limits::{Class, Permit};
 use crate::parameters::Parameters;
 use crate::path::{self, ResourcePath, Target, Verb};
-use crate::respond;
+use crate::registry::Kind;
+use crate::selector::Fields;
 use crate::status::{ApiError, Result};
-use crate::verbs;
+use crate::{decode, discovery, negotiate, pages, reviews, subresources, verbs};
 
-pub(super) async fn handle(State(server): State<Server>, request: Request) -> Response {
-    answer(&server, request)
-        .await
-        .unwrap_or_else(IntoResponse::into_response)
+/// What is known of a request when it is counted and audited.
+#[derive(Default)]
+struct Record {
+    user: Option<Identity>,
+    verb: Option<Verb>,
+    path: Option<ResourcePath>,
 }
 
-async fn answer(server: &Server, request: Request) -> Result<Response> {
+pub(super) async fn handle(State(server): State<Server>, request: Request) -> Response {
+    let began = Instant::now();
+    let mut record = Record::default();
+    let uri = request.uri().path().to_owned();
+    let response = answer(&server, request, &mut record).await;
+    let response = response.unwrap_or_else(IntoResponse::into_response);
+    server.note(&record, &uri, response.status(), began);
+    response
+}
+
+async fn answer(server: &Server, request: Request, record: &mut Record) -> Result<Response> {
     let target = path::parse(request.uri().path());
     let target = target.ok_or_else(|| ApiError::bad_request("the path is not validly encoded"))?;
-    let identity = server.authenticate(&request)?;
+    let (parts, body) = request.into_parts();
+    let identity = authenticate::identify(&server.core, &parts)?;
+    record.user = Some(identity.clone());
     match target {
-        Target::Other(path) => other(server, &path, &request),
-        Target::Resource(path) => resource(server, path, identity, request).await,
+        Target::Other(path) => other(server, &path, &identity, &parts),
+        Target::Resource(path) => {
+            record.path = Some(path.clone());
+            resource(server, path, identity, parts, body, record).await
+        }
     }
 }
 
@@ -35,38 +59,87 @@ async fn resource(
     server: &Server,
     path: ResourcePath,
     identity: Identity,
-    request: Request,
+    mut parts: Parts,
+    body: Body,
+    record: &mut Record,
 ) -> Result<Response> {
-    let parameters = Parameters::parse(request.uri().query().unwrap_or_default())?;
-    let verb = Verb::of(request.method(), !path.name.is_empty(), parameters.watch);
+    let query = parts.uri.query().unwrap_or_default().to_owned();
+    let parameters = Parameters::parse(&query)?;
+    let is_watch = parameters.watch && path.subresource.is_empty();
+    let verb = Verb::of(&parts.method, !path.name.is_empty(), is_watch);
     let verb = verb.ok_or(ApiError::MethodNotAllowed)?;
-    let kind = server
-        .core
+    record.verb = Some(verb);
+    let core = &server.core;
+
+    let selected = Fields::parse(&parameters.field_selector, |_| true)?;
+    let attributes = authenticate::attributes(&path, authorized_verb(&path, verb), selected.name());
+    authorize(server, &identity, &attributes)?;
+    let class = class(&path, verb, &query);
+    let permit = core.usage.enter(&identity, class, core.options.limits)?;
+
+    let extra = core.options.extra_groups.iter();
+    if let Some(extra) = extra
+        .into_iter()
+        .find(|one| one.group == path.group && one.version == path.version)
+    {
+        return Ok(elsewhere(extra, identity, parts, body).await);
+    }
+    let kind = core
         .registry
         .find(&path.group, &path.version, &path.resource);
     let kind = kind.ok_or(ApiError::NoSuchPath)?;
-    let (parts, body) = request.into_parts();
+    check_shape(&path, &kind, verb)?;
     let accept = parts
         .headers
         .get(header::ACCEPT)
         .and_then(|value| value.to_str().ok());
+    let raw = matches!(
+        path.subresource.as_str(),
+        "log" | "exec" | "attach" | "portforward" | "proxy"
+    );
+    let output = match negotiate::output(accept.unwrap_or_default()) {
+        Err(_) if raw => negotiate::Output::Json,
+        other => other?,
+    };
+    let upgrade = parts.extensions.remove::<hyper::upgrade::OnUpgrade>();
     let call = Call {
-        core: server.core.clone(),
-        output: negotiate::output(accept.unwrap_or_default())?,
+        core: core.clone(),
+        output,
         kind,
         path,
         verb,
         identity,
+        manager_name: call::manager_name(&parameters, &parts.headers),
         parameters,
         headers: parts.headers,
+        method: parts.method,
+        query,
     };
-    check_shape(&call)?;
+    let response = perform(call, body, upgrade).await?;
+    Ok(match class {
+        Class::Request => response,
+        // A watch counts until its last byte is sent.
+        Class::Watch => holding(response, permit),
+    })
+}
+
+async fn perform(
+    call: Call,
+    body: Body,
+    upgrade: Option<hyper::upgrade::OnUpgrade>,
+) -> Result<Response> {
+    if !call.path.subresource.is_empty() {
+        return subresources::answer(call, body, upgrade).await;
+    }
     match call.verb {
         Verb::Get => verbs::get::get(&call).await,
         Verb::List => verbs::list::list(&call).await,
         Verb::Watch => verbs::watch::watch(call).await,
         Verb::Create => {
             let object = decode::object(&call.headers, &decode::read(body).await?)?;
+            if call.kind.is_review() {
+                return reviews::answer(&call, object);
+            }
             verbs::create::create(&call, object).await
         }
         Verb::Update => {
@@ -81,9 +154,40 @@ async fn resource(
     }
 }
 
+/// Connecting to a pod is a right of its own, whichever method the client begins with.
+fn authorized_verb(path: &ResourcePath, verb: Verb) -> Verb {
+    match path.subresource.as_str() {
+        "exec" | "attach" | "portforward" => Verb::Create,
+        _ => verb,
+    }
+}
+
+fn class(path: &ResourcePath, verb: Verb, query: &str) -> Class {
+    let follows = path.subresource == "log"
+        && crate::parameters::pairs(query)
+            .any(|(key, value)| key == "follow" && crate::parameters::truth(&value));
+    let connects = matches!(path.subresource.as_str(), "exec" | "attach" | "portforward");
+    if verb == Verb::Watch || follows || connects {
+        Class::Watch
+    } else {
+        Class::Request
+    }
+}
+
+fn authorize(server: &Server, identity: &Identity, attributes: &Attributes) -> Result<()> {
+    let core = &server.core;
+    if core.policy.get(&core.store).allows(identity, attributes) {
+        return Ok(());
+    }
+    // Who has not said who they are is asked to, rather than refused for good.
+    if identity.is_anonymous() {
+        return Err(ApiError::Unauthorized);
+    }
+    Err(attributes.forbidden(identity))
+}
+
 /// Refuses paths that no kind has: a namespace on cluster-scoped kinds, unknown subresources.
-fn check_shape(call: &Call) -> Result<()> {
-    let (path, kind) = (&call.path, &call.kind);
+fn check_shape(path: &ResourcePath, kind: &Kind, verb: Verb) -> Result<()> {
     let is_namespace = &*kind.resource == "namespaces";
     if !kind.namespaced && !path.namespace.is_empty() && !is_namespace {
         return Err(ApiError::NoSuchPath);
@@ -94,43 +198,85 @@ fn check_shape(call: &Call) -> Result<()> {
     if !path.subresource.is_empty() && !kind.has_subresource(&path.subresource) {
         return Err(ApiError::NoSuchPath);
     }
-    if path.subresource.is_empty() && !kind.allows(call.verb.as_str()) {
+    if path.subresource.is_empty() && !kind.allows(verb.as_str()) {
+        return Err(ApiError::MethodNotAllowed);
+    }
+    if verb == Verb::Create && kind.terminating && path.subresource.is_empty() {
         return Err(ApiError::MethodNotAllowed);
     }
     Ok(())
 }
 
-fn other(server: &Server, path: &str, _request: &Request) -> Result<Response> {
-    match path {
-        "/livez" | "/healthz" => Ok(respond::text(StatusCode::OK, "ok")),
-        "/readyz" if server.core.store.is_writable() => Ok(respond::text(StatusCode::OK, "ok")),
-        "/readyz" => Ok(respond::text(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "the store cannot be written",
-        )),
-        _ => Err(ApiError::NoSuchPath),
+async fn elsewhere(
+    extra: &ExtraGroup,
+    identity: Identity,
+    mut parts: Parts,
+    body: Body,
+) -> Response {
+    parts.extensions.insert(identity);
+    let request = Request::from_parts(parts, body);
+    match tower::ServiceExt::oneshot(extra.router.clone(), request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
     }
 }
 
+/// Everything that is no resource: discovery, OpenAPI, health, metrics.
+fn other(server: &Server, path: &str, identity: &Identity, parts: &Parts) -> Result<Response> {
+    let attributes = Attributes {
+        verb: parts.method.as_str().to_ascii_lowercase(),
+        path: path.to_owned(),
+        ..Attributes::default()
+    };
+    authorize(server, identity, &attributes)?;
+    if !matches!(parts.method, Method::GET | Method::HEAD) {
+        return Err(ApiError::MethodNotAllowed);
+    }
+    if path.starts_with("/api") {
+        return discovery::answer(&server.core, path, &parts.headers);
+    }
+    pages::answer(&server.core, path, parts)
+}
+
+/// Keeps the permit until the body has been sent or dropped.
+fn holding(response: Response, permit: Option<Permit>) -> Response {
+    let Some(permit) = permit else {
+        return response;
+    };
+    response.map(|body| {
+        Body::new(http_body_util::BodyExt::map_frame(body, move |frame| {
+            let _held = &permit;
+            frame
+        }))
+    })
+}
+
 impl Server {
-    fn authenticate(&self, request: &Request) -> Result<Identity> {
-        if let Some(identity) = request.extensions().get::<Identity>() {
-            return Ok(identity.clone());
-        }
-        let header = request.headers().get(header::AUTHORIZATION);
-        let token = header.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
-        match token {
-            Some(token)
-                if self
-                    .core
-                    .options
-                    .admin_tokens
-                    .iter()
-                    .any(|one| one == token) =>
-            {
-                Ok(Identity::admin())
-            }
-            _ => Err(ApiError::Unauthorized),
+    fn note(&self, record: &Record, uri: &str, code: StatusCode, began: Instant) {
+        let resource = record
+            .path
+            .as_ref()
+            .map_or("", |path| path.resource.as_str());
+        let known = code != StatusCode::NOT_FOUND && !code.is_server_error();
+        let verb = record.verb.map_or("other", Verb::as_str);
+        // Resources that do not exist are not let into the labels: anyone could make up more.
+        let label = if known { resource } else { "" };
+        self.core
+            .metrics
+            .record(verb, label, code.as_u16(), began.elapsed());
+        let reads = matches!(
+            record.verb,
+            None | Some(Verb::Get | Verb::List | Verb::Watch)
+        );
+        if let (Some(audit), false) = (&self.core.audit, reads) {
+            audit.record(json!({
+                "time": (self.core.options.clock)().to_string(),
+                "user": record.user.as_ref().map(|user| user.user.to_string()),
+                "groups": record.user.as_ref().map(|user| user.groups.to_vec()),
+                "verb": verb,
+                "path": uri,
+                "code": code.as_u16(),
+            }));
         }
     }
 }

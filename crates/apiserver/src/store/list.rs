@@ -19,7 +19,7 @@ pub struct Query<'a> {
     /// Likewise for indexed fields.
     pub fields: &'a [(String, String)],
     /// Everything else that a result must satisfy.
-    pub filter: Option<&'a dyn Fn(&Object) -> bool>,
+    pub filter: Option<&'a (dyn Fn(&Object) -> bool + Sync)>,
     /// Go on after this name.
     pub after: Option<Name>,
     /// At most this many; 0 for all.

@@ -178,10 +178,6 @@ impl Draft {
             gap: self.head.len(),
         }
     }
-
-    pub(super) fn meta(&self) -> &Meta {
-        &self.meta
-    }
 }
 
 impl Meta {

@@ -72,10 +72,6 @@ impl Shard {
         self.objects.get(name)
     }
 
-    pub(super) fn objects(&self) -> impl Iterator<Item = &Arc<Object>> {
-        self.objects.values()
-    }
-
     pub(super) fn len(&self) -> usize {
         self.objects.len()
     }

@@ -1,10 +1,15 @@
 //! `create`: names, stamps, admission, one write.
 
+use std::sync::Arc;
+
+use astrago_patch::apply;
 use axum::response::Response;
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::modify::Tracking;
 use crate::admission;
+use crate::auth::escalation;
 use crate::call::Call;
 use crate::conversion;
 use crate::core::definitions;
@@ -12,7 +17,7 @@ use crate::metadata;
 use crate::registry::{DEFINITIONS, Kind, crd};
 use crate::respond;
 use crate::status::{ApiError, Result};
-use crate::store::{Action, Draft, Name, Write, WriteError};
+use crate::store::{Action, Draft, Name, Object, Write, WriteError};
 
 /// A generated name that is taken is made anew this often.
 const NAME_ATTEMPTS: usize = 8;
@@ -28,7 +33,7 @@ pub(crate) async fn create(call: &Call, mut object: Value) -> Result<Response> {
             "resourceVersion should not be set on objects to be created",
         ));
     }
-    let (stored, warnings) = insert(call, object).await?;
+    let (stored, warnings) = insert(call, object, Tracking::Update).await?;
     Ok(respond::object(
         call,
         &stored,
@@ -41,7 +46,8 @@ pub(crate) async fn create(call: &Call, mut object: Value) -> Result<Response> {
 pub(crate) async fn insert(
     call: &Call,
     mut object: Value,
-) -> Result<(std::sync::Arc<crate::store::Object>, Vec<String>)> {
+    tracking: Tracking,
+) -> Result<(Arc<Object>, Vec<String>)> {
     let prefix = metadata::text(&object, "generateName").to_owned();
     let generated = metadata::text(&object, "name").is_empty() && !prefix.is_empty();
     let mut attempts = if generated { NAME_ATTEMPTS } else { 1 };
@@ -58,7 +64,13 @@ pub(crate) async fn insert(
             None,
             call.parameters.field_validation,
         )?;
+        escalation::check(call, &candidate, None)?;
         finish(call, &mut candidate);
+        if tracking == Tracking::Update {
+            let now = call.core.now();
+            let manager = call.manager(&now);
+            apply::update(&Value::Null, &mut candidate, &manager, &call.kind.keys);
+        }
         let name = Name::new(call.namespace(), metadata::text(&candidate, "name"));
         let subject = call.kind.subject(&name.name);
         let draft = Draft::new(

@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use super::list::Selection;
 use crate::call::Call;
 use crate::core::Core;
+use crate::gc;
 use crate::metadata;
 use crate::parameters;
-use crate::registry::Kind;
+use crate::registry::{DEFINITIONS, Kind};
 use crate::respond;
 use crate::status::{ApiError, MODIFIED, Result, deleted};
 use crate::store::{Action, Draft, Name, Object, Write, WriteError};
@@ -44,8 +45,8 @@ impl Propagation {
     fn finalizer(self) -> Option<&'static str> {
         match self {
             Self::Background => None,
-            Self::Foreground => Some("foregroundDeletion"),
-            Self::Orphan => Some("orphan"),
+            Self::Foreground => Some(gc::FOREGROUND),
+            Self::Orphan => Some(gc::ORPHAN),
         }
     }
 
@@ -229,7 +230,7 @@ fn marked(core: &Core, kind: &Kind, old: &Value, options: &Options) -> (Value, b
         .collect();
     if let Some(propagation) = options.propagation {
         finalizers.retain(|one| {
-            !["foregroundDeletion", "orphan"].contains(&one.as_str())
+            ![gc::FOREGROUND, gc::ORPHAN].contains(&one.as_str())
                 || propagation.finalizer() == Some(one)
         });
         if let Some(finalizer) = propagation.finalizer()
@@ -237,6 +238,12 @@ fn marked(core: &Core, kind: &Kind, old: &Value, options: &Options) -> (Value, b
         {
             finalizers.push(finalizer.to_owned());
         }
+    }
+    if &*kind.resource == DEFINITIONS
+        && core.store.count(metadata::text(old, "name")) > 0
+        && !finalizers.iter().any(|one| one == gc::CUSTOM_RESOURCES)
+    {
+        finalizers.push(gc::CUSTOM_RESOURCES.to_owned());
     }
     let namespace_in_use = &*kind.resource == "namespaces"
         && old["spec"]["finalizers"]

@@ -6,12 +6,15 @@
 
 use std::sync::Arc;
 
+use astrago_patch::apply;
 use serde_json::Value;
 
 use crate::admission;
+use crate::auth::escalation;
 use crate::call::Call;
 use crate::conversion;
 use crate::core::definitions;
+use crate::edit;
 use crate::metadata;
 use crate::registry::{DEFINITIONS, crd};
 use crate::schema::FieldError;
@@ -21,9 +24,19 @@ use crate::store::{Action, Draft, Object, Write, WriteError};
 /// Far more than any real contention needs; a bound nevertheless.
 const ATTEMPTS: usize = 64;
 
+/// Who keeps the books of managed fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tracking {
+    /// What differs afterwards was written by the caller.
+    Update,
+    /// Server-side apply has already done it.
+    Applied,
+}
+
 /// Applies `change` to the object that the call names and commits the result.
 pub(crate) async fn modify(
     call: &Call,
+    tracking: Tracking,
     change: impl Fn(&Value) -> Result<Value>,
 ) -> Result<(Arc<Object>, Vec<String>)> {
     for _ in 0..ATTEMPTS {
@@ -38,11 +51,16 @@ pub(crate) async fn modify(
             Some(&old),
             call.parameters.field_validation,
         )?;
+        escalation::check(call, &new, Some(&old))?;
         finish(call, &old, &mut new)?;
+        if tracking == Tracking::Update {
+            let now = call.core.now();
+            apply::update(&old, &mut new, &call.manager(&now), &call.kind.keys);
+        }
         if new == old {
             return Ok((current, warnings));
         }
-        let removed = is_released(call, &new);
+        let removed = edit::is_released(&call.kind.resource, &new);
         let draft = Draft::new(
             &call.kind.resource,
             &conversion::to_storage(&call.kind, new),
@@ -122,6 +140,8 @@ fn keep(call: &Call, old: &Value, new: &mut Value) {
                 put(&mut new["metadata"], field, metadata[*field].take());
             }
         }
+        // Binding a pod also says so in its status.
+        "binding" => {}
         _ if has_status => put(new, "status", old["status"].clone()),
         _ => {}
     }
@@ -198,20 +218,4 @@ fn desired(call: &Call, object: &Value) -> Value {
         }
     }
     object
-}
-
-/// Whether this change removed the last thing that kept a deleted object alive.
-fn is_released(call: &Call, object: &Value) -> bool {
-    let namespace_in_use = &*call.kind.resource == "namespaces"
-        && object["spec"]["finalizers"]
-            .as_array()
-            .is_some_and(|finalizers| !finalizers.is_empty());
-    let graceful = object["metadata"]["deletionGracePeriodSeconds"]
-        .as_i64()
-        .unwrap_or(0)
-        > 0;
-    metadata::is_terminating(object)
-        && metadata::finalizers(object).is_empty()
-        && !namespace_in_use
-        && !graceful
 }

@@ -1,52 +1,181 @@
 //! `patch`: JSON, merge, strategic and apply patches.
 
+use std::sync::Arc;
+
+use astrago_patch::apply;
 use axum::response::Response;
 use http::StatusCode;
 use serde_json::Value;
 
-use super::modify;
+use super::create;
+use super::modify::{self, Tracking};
+use crate::admission;
 use crate::call::Call;
 use crate::decode;
+use crate::metadata;
 use crate::respond;
+use crate::schema::{FieldError, Reason};
 use crate::status::{ApiError, Result};
+use crate::store::Object;
 
 const JSON: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
 
 pub(crate) async fn patch(call: &Call, body: &[u8]) -> Result<Response> {
     if call.path.name.is_empty() {
         return Err(ApiError::MethodNotAllowed);
     }
-    let (stored, warnings) = match decode::media_type(&call.headers) {
-        JSON => {
-            let patch = decode::json(body)?;
-            modify::modify(call, |old| {
-                let mut new = old.clone();
-                astrago_patch::json::apply(&mut new, &patch)
-                    .map_err(|error| refused(call, &error))?;
-                object(new)
-            })
-            .await?
-        }
-        MERGE => {
-            let patch = decode::json(body)?;
-            modify::modify(call, |old| {
-                let mut new = old.clone();
-                astrago_patch::merge::apply(&mut new, &patch);
-                object(new)
-            })
-            .await?
-        }
-        STRATEGIC if call.kind.custom.is_none() => {
-            return Err(unsupported(call));
-        }
-        _ => return Err(unsupported(call)),
-    };
+    let media = decode::media_type(&call.headers);
+    if call.parameters.force.is_some() && media != APPLY {
+        let error = FieldError::forbidden("force", "may not be specified for non-apply patch");
+        return Err(refused(call, error));
+    }
+    if media == APPLY {
+        return server_side_apply(call, decode::yaml(body)?).await;
+    }
+    let change = change(call, media, decode::json(body)?)?;
+    let (stored, warnings) = modify::modify(call, Tracking::Update, change).await?;
     Ok(respond::object(call, &stored, StatusCode::OK, &warnings))
 }
 
-fn object(value: Value) -> Result<Value> {
+/// The patch as a function of the object that it is applied to.
+pub(crate) fn change<'a>(
+    call: &'a Call,
+    media: &str,
+    patch: Value,
+) -> Result<Box<dyn Fn(&Value) -> Result<Value> + Send + Sync + 'a>> {
+    let unreadable = |error: &dyn std::error::Error| {
+        refused(
+            call,
+            FieldError::new("patch", Reason::Invalid, format!("Invalid value: {error}")),
+        )
+    };
+    Ok(match media {
+        JSON => Box::new(move |old| {
+            let mut new = old.clone();
+            astrago_patch::json::apply(&mut new, &patch).map_err(|error| unreadable(&error))?;
+            patched(new)
+        }),
+        MERGE if patch.is_object() => Box::new(move |old| {
+            let mut new = old.clone();
+            astrago_patch::merge::apply(&mut new, &patch);
+            patched(new)
+        }),
+        STRATEGIC if call.kind.custom.is_none() => Box::new(move |old| {
+            let new = astrago_patch::strategic::merge(old, &patch, &call.kind.keys);
+            patched(new.map_err(|error| unreadable(&error))?)
+        }),
+        MERGE => return Err(ApiError::bad_request("a merge patch must be an object")),
+        _ => return Err(unsupported(call)),
+    })
+}
+
+/// Applies the configuration to the object, or creates it.
+async fn server_side_apply(call: &Call, mut applied: Value) -> Result<Response> {
+    if call.parameters.field_manager.is_empty() {
+        let error = FieldError::required("fieldManager", "is required for apply patch");
+        return Err(refused(call, error));
+    }
+    if !applied.is_object() {
+        return Err(ApiError::bad_request(
+            "an applied configuration must be an object",
+        ));
+    }
+    if applied["apiVersion"].is_null() || applied["kind"].is_null() {
+        return Err(ApiError::bad_request(
+            "an applied configuration must have apiVersion and kind",
+        ));
+    }
+    create::check_type(&call.kind, &mut applied)?;
+    create::check_namespace(call, &mut applied)?;
+    let name = metadata::text(&applied, "name").to_owned();
+    if name.is_empty() {
+        metadata::of(&mut applied).insert("name".to_owned(), call.path.name.as_str().into());
+    } else if name != call.path.name {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            call.path.name
+        )));
+    }
+    keep_to_subresource(call, &mut applied);
+    let (stored, warnings, code) = apply_or_create(call, &applied).await?;
+    Ok(respond::object(call, &stored, code, &warnings))
+}
+
+async fn apply_or_create(
+    call: &Call,
+    applied: &Value,
+) -> Result<(Arc<Object>, Vec<String>, StatusCode)> {
+    // Somebody may create or delete the object between the two attempts; once each is enough.
+    for _ in 0..3 {
+        if call.current().is_ok() {
+            let change = |old: &Value| merged(call, old, applied);
+            match modify::modify(call, Tracking::Applied, change).await {
+                Err(ApiError::NotFound(_)) => {}
+                Err(error) => return Err(error),
+                Ok((stored, warnings)) => return Ok((stored, warnings, StatusCode::OK)),
+            }
+        }
+        if !call.path.subresource.is_empty() {
+            return Err(call.not_found());
+        }
+        call.authorize_create()?;
+        let mut object = merged(call, &Value::Null, applied)?;
+        metadata::of(&mut object).remove("resourceVersion");
+        match create::insert(call, object, Tracking::Applied).await {
+            Err(ApiError::AlreadyExists(_)) => {}
+            Err(error) => return Err(error),
+            Ok((stored, warnings)) => return Ok((stored, warnings, StatusCode::CREATED)),
+        }
+    }
+    let message = crate::status::MODIFIED.to_owned();
+    Err(ApiError::Conflict {
+        subject: call.kind.subject(&call.path.name),
+        message,
+    })
+}
+
+fn merged(call: &Call, live: &Value, applied: &Value) -> Result<Value> {
+    let now = call.core.now();
+    let manager = call.manager(&now);
+    let force = call.parameters.force.unwrap_or(false);
+    apply::apply(live, applied, &manager, force, &call.kind.keys).map_err(|error| match error {
+        apply::Error::Conflicts(conflicts) => ApiError::ApplyConflict {
+            message: conflicts.to_string(),
+            causes: conflicts
+                .0
+                .into_iter()
+                .map(|conflict| (conflict.path, format!("conflict with {}", conflict.manager)))
+                .collect(),
+        },
+        other => ApiError::bad_request(other.to_string()),
+    })
+}
+
+/// An applied object states only what its subresource is about; the rest is nobody's.
+fn keep_to_subresource(call: &Call, applied: &mut Value) {
+    let status_only = call.path.subresource == "status";
+    let has_status = call.kind.has_subresource("status");
+    if let Some(fields) = applied.as_object_mut() {
+        fields.retain(|field, _| match field.as_str() {
+            "apiVersion" | "kind" | "metadata" => true,
+            "status" => status_only || !has_status,
+            _ => !status_only,
+        });
+    }
+    if status_only && let Some(fields) = applied["metadata"].as_object_mut() {
+        fields.retain(|field, _| {
+            matches!(
+                field.as_str(),
+                "name" | "namespace" | "uid" | "resourceVersion"
+            )
+        });
+    }
+}
+
+fn patched(value: Value) -> Result<Value> {
     if value.is_object() && value["metadata"].is_object() {
         Ok(value)
     } else {
@@ -54,24 +183,16 @@ fn object(value: Value) -> Result<Value> {
     }
 }
 
-fn refused(call: &Call, error: &dyn std::error::Error) -> ApiError {
-    ApiError::Invalid {
-        subject: call.kind.kind_subject(&call.path.name),
-        errors: vec![crate::schema::FieldError::new(
-            "patch",
-            crate::schema::Reason::Invalid,
-            format!("Invalid value: {error}"),
-        )],
-    }
+fn refused(call: &Call, error: FieldError) -> ApiError {
+    let object = serde_json::json!({ "metadata": { "name": call.path.name } });
+    admission::invalid(&call.kind, &object, vec![error])
 }
 
 fn unsupported(call: &Call) -> ApiError {
     let strategic = if call.kind.custom.is_none() {
-        ", application/strategic-merge-patch+json"
+        [", ", STRATEGIC].concat()
     } else {
-        ""
+        String::new()
     };
-    ApiError::UnsupportedMediaType(format!(
-        "{JSON}, {MERGE}, application/apply-patch+yaml{strategic}"
-    ))
+    ApiError::UnsupportedMediaType(format!("{JSON}, {MERGE}, {APPLY}{strategic}"))
 }

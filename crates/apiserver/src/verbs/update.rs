@@ -4,7 +4,8 @@ use axum::response::Response;
 use http::StatusCode;
 use serde_json::Value;
 
-use super::{create, modify};
+use super::create;
+use super::modify::{self, Tracking};
 use crate::admission;
 use crate::call::Call;
 use crate::metadata;
@@ -31,6 +32,6 @@ pub(crate) async fn update(call: &Call, mut object: Value) -> Result<Response> {
         );
         return Err(admission::invalid(&call.kind, &object, vec![error]));
     }
-    let (stored, warnings) = modify::modify(call, |_| Ok(object.clone())).await?;
+    let (stored, warnings) = modify::modify(call, Tracking::Update, |_| Ok(object.clone())).await?;
     Ok(respond::object(call, &stored, StatusCode::OK, &warnings))
 }

@@ -43,7 +43,7 @@ impl Plane {
         kube::Client::new(self.server.local(identity), "default")
     }
 
-    /// One request, without a client in between.
+    /// One request of the administrator, without a client in between.
     pub(crate) async fn request(
         &self,
         method: &str,
@@ -51,26 +51,46 @@ impl Plane {
         content_type: &str,
         body: &Value,
     ) -> (u16, Value) {
-        let body = if body.is_null() {
-            String::new()
-        } else {
-            body.to_string()
-        };
-        let request = http::Request::builder()
-            .method(method)
-            .uri(path)
-            .header("content-type", content_type)
-            .body(axum::body::Body::from(body))
-            .expect("a valid request");
-        let router = self.server.local(Identity::admin());
-        let response = tower::ServiceExt::oneshot(router, request)
+        let headers = [("content-type", content_type)];
+        self.request_full(&Identity::admin(), method, path, &headers, body)
             .await
-            .expect("routers do not fail");
-        let code = response.status().as_u16();
-        let bytes = axum::body::to_bytes(response.into_body(), usize::MAX)
-            .await
-            .expect("a whole body");
-        (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+    }
+
+    /// One request of somebody.
+    pub(crate) async fn request_as(
+        &self,
+        identity: &Identity,
+        method: &str,
+        path: &str,
+        body: &Value,
+    ) -> (u16, Value) {
+        self.request_full(identity, method, path, &[], body).await
+    }
+
+    /// One request of somebody, with headers.
+    pub(crate) async fn request_full(
+        &self,
+        identity: &Identity,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> (u16, Value) {
+        send(
+            self.server.local(identity.clone()),
+            method,
+            path,
+            headers,
+            body,
+        )
+        .await
+    }
+
+    /// A post of an empty object with a bearer token, as from outside.
+    pub(crate) async fn request_with_token(&self, token: &str, path: &str) -> (u16, Value) {
+        let token = format!("Bearer {token}");
+        let headers = [("authorization", token.as_str())];
+        send(self.server.router(), "POST", path, &headers, &json!({})).await
     }
 
     pub(crate) async fn get(&self, path: &str) -> (u16, Value) {
@@ -85,6 +105,46 @@ impl Plane {
         self.request("DELETE", path, "application/json", &body)
             .await
     }
+}
+
+async fn send(
+    router: axum::Router,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &Value,
+) -> (u16, Value) {
+    let body = if body.is_null() {
+        String::new()
+    } else {
+        body.to_string()
+    };
+    let mut request = http::Request::builder().method(method).uri(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request
+        .body(axum::body::Body::from(body))
+        .expect("a valid request");
+    let response = tower::ServiceExt::oneshot(router, request)
+        .await
+        .expect("routers do not fail");
+    let code = response.status().as_u16();
+    let bytes = axum::body::to_bytes(response.into_body(), usize::MAX)
+        .await
+        .expect("a whole body");
+    (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+}
+
+/// Waits until `holds`, and fails with `what` when it does not within ten seconds.
+pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, holds: impl Fn() -> F) {
+    let waiting = async {
+        while !holds().await {
+            tokio::task::yield_now().await;
+        }
+    };
+    let within = tokio::time::timeout(std::time::Duration::from_secs(10), waiting).await;
+    assert!(within.is_ok(), "{what}: not within ten seconds");
 }
 
 /// A definition whose objects may hold anything, with a status.

@@ -1,0 +1,130 @@
+//! The reviews: questions about identity and rights that are answered and forgotten.
+
+use axum::response::Response;
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::auth::Identity;
+use crate::auth::policy::Attributes;
+use crate::call::Call;
+use crate::respond;
+use crate::status::{ApiError, Result};
+
+/// Answers a review that was posted.
+pub(crate) fn answer(call: &Call, mut review: Value) -> Result<Response> {
+    crate::verbs::create::check_type(&call.kind, &mut review)?;
+    review["status"] = match &*call.kind.kind {
+        "SelfSubjectReview" => json!({ "userInfo": user_info(&call.identity) }),
+        "SelfSubjectAccessReview" => access(call, &call.identity, &review["spec"])?,
+        "SubjectAccessReview" => access(call, &subject(&review["spec"])?, &review["spec"])?,
+        "LocalSubjectAccessReview" => {
+            let namespace = &review["spec"]["resourceAttributes"]["namespace"];
+            if namespace.as_str().unwrap_or_default() != call.path.namespace {
+                return Err(ApiError::bad_request(
+                    "spec.resourceAttributes.namespace must be the namespace of the request",
+                ));
+            }
+            access(call, &subject(&review["spec"])?, &review["spec"])?
+        }
+        "SelfSubjectRulesReview" => rules(call, &review["spec"]),
+        "TokenReview" => token(call, &review["spec"]),
+        _ => return Err(ApiError::NoSuchPath),
+    };
+    if !review["metadata"].is_object() {
+        review["metadata"] = json!({});
+    }
+    Ok(respond::json_value(StatusCode::CREATED, &review))
+}
+
+fn access(call: &Call, identity: &Identity, spec: &Value) -> Result<Value> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+    let attributes = match (resource.is_object(), path.is_object()) {
+        (true, false) => Attributes {
+            verb: text(&resource["verb"]),
+            group: text(&resource["group"]),
+            resource: text(&resource["resource"]),
+            subresource: text(&resource["subresource"]),
+            namespace: text(&resource["namespace"]),
+            name: text(&resource["name"]),
+            path: String::new(),
+        },
+        (false, true) => Attributes {
+            verb: text(&path["verb"]),
+            path: text(&path["path"]),
+            ..Attributes::default()
+        },
+        _ => {
+            return Err(ApiError::bad_request(
+                "exactly one of spec.nonResourceAttributes or spec.resourceAttributes must be specified",
+            ));
+        }
+    };
+    let core = &call.core;
+    let allowed = core.policy.get(&core.store).allows(identity, &attributes);
+    let mut status = json!({ "allowed": allowed });
+    if allowed {
+        status["reason"] = "RBAC: allowed".into();
+    }
+    Ok(status)
+}
+
+fn subject(spec: &Value) -> Result<Identity> {
+    let user = spec["user"].as_str().unwrap_or_default();
+    let groups: Vec<&str> = spec["groups"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    if user.is_empty() && groups.is_empty() {
+        return Err(ApiError::bad_request(
+            "at least one of spec.user or spec.groups must be specified",
+        ));
+    }
+    let mut identity = Identity::user(user, &groups);
+    // A review speaks of exactly the groups that it names.
+    identity.groups = groups.into_iter().map(str::to_owned).collect();
+    Ok(identity)
+}
+
+fn rules(call: &Call, spec: &Value) -> Value {
+    let namespace = spec["namespace"].as_str().unwrap_or("default");
+    let core = &call.core;
+    let policy = core.policy.get(&core.store);
+    let (mut resource, mut path) = (Vec::new(), Vec::new());
+    if call.identity.is_in(crate::auth::MASTERS) {
+        resource.push(json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }));
+        path.push(json!({ "verbs": ["*"], "nonResourceURLs": ["*"] }));
+    }
+    for rule in policy.rules_of(&call.identity, namespace) {
+        let list = if rule.is_about_paths() {
+            &mut path
+        } else {
+            &mut resource
+        };
+        list.push(rule.to_value());
+    }
+    json!({ "resourceRules": resource, "nonResourceRules": path, "incomplete": false })
+}
+
+fn token(call: &Call, spec: &Value) -> Value {
+    let core = &call.core;
+    let now = (core.options.clock)().as_second();
+    let token = spec["token"].as_str().unwrap_or_default();
+    match core.tokens.identify(&core.store, token, now) {
+        Some(identity) => json!({ "authenticated": true, "user": user_info(&identity) }),
+        None => json!({ "authenticated": false, "error": "the token is not valid" }),
+    }
+}
+
+fn user_info(identity: &Identity) -> Value {
+    let mut info = json!({ "username": *identity.user, "groups": *identity.groups });
+    if !identity.uid.is_empty() {
+        info["uid"] = (*identity.uid).into();
+    }
+    for (key, values) in identity.extra.iter() {
+        info["extra"][key] = json!(values);
+    }
+    info
+}

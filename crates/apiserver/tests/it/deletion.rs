@@ -1,0 +1,202 @@
+//! Owners, finalizers, namespaces and definitions, as they go.
+
+use serde_json::{Value, json};
+
+use crate::plane::{Plane, eventually, gadgets};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+async fn create(plane: &Plane, name: &str, owners: &[&Value], finalizers: &[&str]) -> Value {
+    let owners: Vec<_> = owners
+        .iter()
+        .map(|owner| {
+            json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "blockOwnerDeletion": true,
+                "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"],
+            })
+        })
+        .collect();
+    let body = json!({
+        "metadata": { "name": name, "ownerReferences": owners, "finalizers": finalizers },
+    });
+    let (code, created) = plane.post(MAPS, body).await;
+    assert_eq!(code, 201, "{created}");
+    created
+}
+
+async fn exists(plane: &Plane, name: &str) -> bool {
+    plane.get(&format!("{MAPS}/{name}")).await.0 == 200
+}
+
+async fn gone(plane: &Plane, name: &str) {
+    eventually(&format!("{name} is gone"), || async {
+        !exists(plane, name).await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn dependents_follow_their_last_owner() {
+    let plane = Plane::start().await;
+    let owner = create(&plane, "owner", &[], &[]).await;
+    let second = create(&plane, "second", &[], &[]).await;
+    let child = create(&plane, "child", &[&owner], &[]).await;
+    create(&plane, "grandchild", &[&child], &[]).await;
+    create(&plane, "shared", &[&owner, &second], &[]).await;
+
+    let body = json!({ "propagationPolicy": "Background" });
+    let (code, status) = plane.delete(&format!("{MAPS}/owner"), body).await;
+    assert_eq!(
+        (code, &status["status"]),
+        (200, &json!("Success")),
+        "{status}"
+    );
+    assert_eq!(status["details"]["uid"], owner["metadata"]["uid"]);
+    gone(&plane, "child").await;
+    gone(&plane, "grandchild").await;
+    eventually("the shared object loses the dead owner", || async {
+        let (_, shared) = plane.get(&format!("{MAPS}/shared")).await;
+        shared["metadata"]["ownerReferences"]
+            .as_array()
+            .is_some_and(|owners| owners.len() == 1)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn foreground_waits_for_dependents_and_orphan_lets_them_live() {
+    let plane = Plane::start().await;
+    let owner = create(&plane, "owner", &[], &[]).await;
+    create(&plane, "held", &[&owner], &["example.org/hold"]).await;
+    let body = json!({ "propagationPolicy": "Foreground" });
+    let (code, marked) = plane.delete(&format!("{MAPS}/owner"), body).await;
+    assert_eq!(
+        (code, &marked["metadata"]["finalizers"]),
+        (200, &json!(["foregroundDeletion"]))
+    );
+    eventually("the dependent is marked", || async {
+        let (_, held) = plane.get(&format!("{MAPS}/held")).await;
+        held["metadata"]["deletionTimestamp"].is_string()
+    })
+    .await;
+    assert!(exists(&plane, "owner").await, "the owner waits");
+    let release = json!({ "metadata": { "finalizers": null } });
+    let path = format!("{MAPS}/held");
+    plane
+        .request("PATCH", &path, "application/merge-patch+json", &release)
+        .await;
+    gone(&plane, "held").await;
+    gone(&plane, "owner").await;
+
+    let owner = create(&plane, "owner", &[], &[]).await;
+    create(&plane, "orphan", &[&owner], &[]).await;
+    plane
+        .delete(
+            &format!("{MAPS}/owner"),
+            json!({ "propagationPolicy": "Orphan" }),
+        )
+        .await;
+    gone(&plane, "owner").await;
+    let (code, orphan) = plane.get(&format!("{MAPS}/orphan")).await;
+    assert_eq!(
+        (code, &orphan["metadata"]["ownerReferences"]),
+        (200, &Value::Null)
+    );
+}
+
+#[tokio::test]
+async fn a_cascade_goes_on_after_a_restart() {
+    let plane = Plane::start().await;
+    let owner = create(&plane, "owner", &[], &[]).await;
+    for index in 0..40 {
+        create(&plane, &format!("child-{index}"), &[&owner], &[]).await;
+    }
+    plane.delete(&format!("{MAPS}/owner"), json!({})).await;
+    let plane = plane.restart().await;
+    eventually("all children are gone", || async {
+        plane.get(MAPS).await.1["items"]
+            .as_array()
+            .is_some_and(Vec::is_empty)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_namespace_takes_what_is_in_it_along() {
+    let plane = Plane::start().await;
+    plane
+        .post(
+            "/api/v1/namespaces",
+            json!({ "metadata": { "name": "team" } }),
+        )
+        .await;
+    let path = "/api/v1/namespaces/team/configmaps";
+    let (code, _) = plane
+        .post(path, json!({ "metadata": { "name": "a" } }))
+        .await;
+    assert_eq!(code, 201);
+    let held = json!({ "metadata": { "name": "b", "finalizers": ["example.org/hold"] } });
+    plane.post(path, held).await;
+    let (code, namespace) = plane.delete("/api/v1/namespaces/team", json!({})).await;
+    assert_eq!(
+        (code, &namespace["status"]["phase"]),
+        (200, &json!("Terminating"))
+    );
+    let (code, refused) = plane
+        .post(path, json!({ "metadata": { "name": "c" } }))
+        .await;
+    assert_eq!(code, 403, "{refused}");
+    eventually("a is gone", || async {
+        plane.get(&format!("{path}/a")).await.0 == 404
+    })
+    .await;
+    assert_eq!(
+        plane.get("/api/v1/namespaces/team").await.0,
+        200,
+        "b holds it"
+    );
+    let release = json!([{ "op": "remove", "path": "/metadata/finalizers" }]);
+    plane
+        .request(
+            "PATCH",
+            &format!("{path}/b"),
+            "application/json-patch+json",
+            &release,
+        )
+        .await;
+    eventually("team is gone", || async {
+        plane.get("/api/v1/namespaces/team").await.0 == 404
+    })
+    .await;
+    let (code, _) = plane
+        .post(path, json!({ "metadata": { "name": "c" } }))
+        .await;
+    assert_eq!(code, 404);
+}
+
+#[tokio::test]
+async fn a_definition_takes_its_objects_along() {
+    let plane = Plane::start().await;
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    plane.post(definitions, gadgets()).await;
+    let path = "/apis/example.org/v1/namespaces/default/gadgets";
+    let (code, made) = plane
+        .post(path, json!({ "metadata": { "name": "g" } }))
+        .await;
+    assert_eq!(code, 201, "{made}");
+    plane
+        .delete(&format!("{definitions}/gadgets.example.org"), json!({}))
+        .await;
+    eventually("the definition is gone", || async {
+        plane
+            .get(&format!("{definitions}/gadgets.example.org"))
+            .await
+            .0
+            == 404
+    })
+    .await;
+    assert_eq!(plane.get(path).await.0, 404);
+    plane.post(definitions, gadgets()).await;
+    let (code, list) = plane.get(path).await;
+    assert_eq!((code, &list["items"]), (200, &json!([])));
+}
