@@ -117,14 +117,23 @@ pub(crate) fn rules(role: &Value, cluster_roles: &[Value]) -> Vec<Rule> {
             continue;
         }
         seen.push(name);
-        for rule in role["rules"].as_array().into_iter().flatten().map(Rule::parse) {
+        for rule in role["rules"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(Rule::parse)
+        {
             if !found.contains(&rule) {
                 found.push(rule);
             }
         }
         let selectors = role["aggregationRule"]["clusterRoleSelectors"].as_array();
         for selector in selectors.into_iter().flatten() {
-            waiting.extend(cluster_roles.iter().filter(|other| selects(selector, other)));
+            waiting.extend(
+                cluster_roles
+                    .iter()
+                    .filter(|other| selects(selector, other)),
+            );
         }
     }
     found

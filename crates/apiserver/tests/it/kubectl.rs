@@ -153,7 +153,10 @@ async fn core_objects_are_created_read_changed_and_deleted() {
     );
     cluster.ok("delete cm a").await;
     assert!(cluster.fails("get cm a").await.contains("NotFound"));
-    cluster.ok("create namespace team").await;
+    let namespace = serde_json::json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "team" } });
+    cluster
+        .feed("create -f - --validate=false", &namespace)
+        .await;
     cluster.ok("delete namespace team").await;
 }
 
