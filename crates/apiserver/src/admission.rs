@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::builtin;
 use crate::metadata;
 use crate::parameters::FieldValidation;
 use crate::registry::{DEFINITIONS, Kind, crd};
@@ -20,6 +21,12 @@ pub(crate) fn admit(
     if &*kind.resource == DEFINITIONS {
         crd::default(new);
         errors.extend(crd::validate(new, old));
+    }
+    if let Some(info) = kind.builtin {
+        match builtin::admit(info, new, old) {
+            Ok(dropped) => unknown = dropped,
+            Err(found) => errors.extend(found),
+        }
     }
     if let Some(custom) = &kind.custom {
         unknown = custom.structural.prune(new);

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use http::{HeaderMap, header};
 use serde_json::Value;
 
+use crate::protobuf;
 use crate::status::{ApiError, Result};
 
 /// As in Kubernetes: 3 MiB.
@@ -41,7 +42,7 @@ pub(crate) fn media_type(headers: &HeaderMap) -> &str {
 /// An object from a body.
 pub(crate) fn object(headers: &HeaderMap, body: &[u8]) -> Result<Value> {
     let value = match media_type(headers) {
-        "application/vnd.kubernetes.protobuf" => protobuf(body)?,
+        "application/vnd.kubernetes.protobuf" => self::protobuf(body)?,
         "application/yaml" | "application/x-yaml" | "text/yaml" => yaml(body)?,
         "" | "application/json" | "*/*" => json(body)?,
         _ => {
@@ -82,8 +83,11 @@ pub(crate) fn yaml(body: &[u8]) -> Result<Value> {
     })
 }
 
-fn protobuf(_body: &[u8]) -> Result<Value> {
-    Err(ApiError::UnsupportedMediaType(
-        "application/json".to_owned(),
-    ))
+fn protobuf(body: &[u8]) -> Result<Value> {
+    protobuf::decode(body).map_err(|error| match error {
+        protobuf::Error::UnknownKind { .. } => {
+            ApiError::UnsupportedMediaType("application/json, application/yaml".to_owned())
+        }
+        error => ApiError::bad_request(error.to_string()),
+    })
 }

@@ -9,6 +9,7 @@
 //! merge keys from these schemas, which lack them, instead of from its own types.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{LazyLock, RwLock};
 
 use bytes::Bytes;
@@ -56,6 +57,22 @@ pub fn index<'a>(documents: impl IntoIterator<Item = (&'a str, &'a str, String)>
 /// The hash of all built-in documents, which change only with the program.
 pub fn builtin_hash() -> String {
     env!("CARGO_PKG_VERSION").to_owned()
+}
+
+/// A hash of a custom document, without making it.
+pub fn custom_hash(kinds: &[CustomKind<'_>]) -> String {
+    let mut hasher = DefaultHasher::new();
+    for custom in kinds {
+        (
+            custom.kind,
+            custom.plural,
+            custom.namespaced,
+            &custom.subresources,
+        )
+            .hash(&mut hasher);
+        custom.schema.hash(&mut hasher);
+    }
+    format!("{:016x}", hasher.finish())
 }
 
 /// The document of a built-in group and version; `None` if there are no kinds in it.

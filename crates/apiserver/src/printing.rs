@@ -1,32 +1,23 @@
 //! Tables, as `kubectl get` shows them.
 
-use serde_json::{Value, json};
+use std::borrow::Cow;
+
+use serde_json::Value;
 
 use crate::call::Call;
-use crate::respond::partial;
+use crate::table::{self, Columns, Include};
 
 /// A Table of the objects, without `metadata`.
 pub(crate) fn table(call: &Call, objects: &[Value]) -> Value {
-    let rows: Vec<Value> = objects
-        .iter()
-        .map(|object| {
-            let included = match call.parameters.include_object.as_deref() {
-                Some("None") => Value::Null,
-                Some("Object") => object.clone(),
-                _ => partial(object),
-            };
-            json!({
-                "cells": [object["metadata"]["name"], object["metadata"]["creationTimestamp"]],
-                "object": included,
-            })
-        })
-        .collect();
-    json!({
-        "kind": "Table",
-        "columnDefinitions": [
-            { "name": "Name", "type": "string", "format": "name", "priority": 0, "description": "" },
-            { "name": "Created At", "type": "date", "format": "", "priority": 0, "description": "" },
-        ],
-        "rows": rows,
-    })
+    let columns = match &call.kind.custom {
+        Some(custom) => Cow::Borrowed(&custom.printer),
+        None => Cow::Owned(Columns::builtin(&call.kind.group, &call.kind.kind)),
+    };
+    let include = match call.parameters.include_object.as_deref() {
+        Some("None") => Include::None,
+        Some("Object") => Include::Object,
+        _ => Include::Metadata,
+    };
+    let now = (call.core.options.clock)();
+    table::render(&columns, objects, &Value::Null, include, now)
 }

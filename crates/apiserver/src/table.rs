@@ -19,13 +19,13 @@ pub use jsonpath::Error;
 use jsonpath::JsonPath;
 
 /// The columns of one kind.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Columns {
     definitions: Vec<Value>,
     cells: Cells,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Cells {
     Builtin(fn(&Row<'_>) -> Vec<Value>),
     /// The path of each column, and whether it holds a date.

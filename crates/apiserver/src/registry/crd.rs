@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::kind::{Custom, Kind, Scale, Subresource, resource};
 use crate::schema::{FieldError, Structural};
+use crate::table::Columns;
 
 const VERBS: [&str; 8] = [
     "delete",
@@ -106,7 +107,7 @@ fn custom(version: &Value, api_version: &str, kind: &str) -> Option<Custom> {
     Some(Custom {
         schema: schema.clone(),
         structural: Structural::compile(schema).ok()?,
-        columns: version["additionalPrinterColumns"].clone(),
+        printer: Columns::custom(&version["additionalPrinterColumns"]).ok()?,
         scale: scale.is_object().then(|| Scale {
             spec_replicas: text(&scale["specReplicasPath"]),
             status_replicas: text(&scale["statusReplicasPath"]),
@@ -241,6 +242,11 @@ fn validate_versions(versions: &Value) -> Vec<FieldError> {
             let field = format!("{at}.schema.openAPIV3Schema");
             let body = format!("Invalid value: {error}");
             errors.push(FieldError::new(field, crate::schema::Reason::Invalid, body));
+        }
+        let columns = &version["additionalPrinterColumns"];
+        if let Err(error) = Columns::custom(columns) {
+            let field = format!("{at}.additionalPrinterColumns");
+            errors.push(FieldError::invalid(field, columns, &error.to_string()));
         }
     }
     errors

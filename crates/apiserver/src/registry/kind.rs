@@ -10,6 +10,7 @@ use crate::builtin::KindInfo;
 use crate::schema::Structural;
 use crate::status::Subject;
 use crate::store::fields;
+use crate::table::Columns;
 
 /// A served kind.
 #[derive(Debug)]
@@ -55,8 +56,8 @@ pub struct Custom {
     /// `openAPIV3Schema` as written.
     pub schema: Value,
     pub structural: Structural,
-    /// `additionalPrinterColumns` as written.
-    pub columns: Value,
+    /// Its `additionalPrinterColumns`.
+    pub printer: Columns,
     pub scale: Option<Scale>,
     pub selectable_fields: Vec<String>,
     /// Sent as a warning with every answer when the version is deprecated.

@@ -5,10 +5,10 @@
 use serde_json::Value;
 
 /// A parsed path.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct JsonPath(Vec<Step>);
 
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 enum Step {
     Field(String),
     Every,
