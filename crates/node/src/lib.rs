@@ -26,6 +26,7 @@ pub mod image;
 pub mod launch;
 pub mod layout;
 pub mod logs;
+pub mod metrics;
 pub mod options;
 pub mod phase;
 mod sandbox;

@@ -11,6 +11,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{
@@ -115,6 +116,12 @@ impl Channel {
         }
         self.received.extend_from_slice(&chunk[..received.bytes]);
         Ok(received.bytes > 0)
+    }
+
+    /// Bounds how long sending and receiving may take.
+    pub fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        self.stream.set_read_timeout(Some(timeout))?;
+        self.stream.set_write_timeout(Some(timeout))
     }
 
     /// The socket itself, for a caller that waits on it in its own way.
