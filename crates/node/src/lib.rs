@@ -30,6 +30,7 @@ pub mod metrics;
 pub mod options;
 pub mod phase;
 mod sandbox;
+pub mod server;
 pub mod spec;
 pub mod state;
 mod supervisor;

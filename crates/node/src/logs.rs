@@ -30,8 +30,6 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
-
 pub use collect::{Retention, collect};
 pub use files::{attempts, find_pod};
 pub use reader::{Options, Reader, Step, is_being_written};
@@ -43,12 +41,4 @@ pub use writer::{Limits, Writer};
 pub enum Stream {
     Stdout,
     Stderr,
-}
-
-/// The directory of a pod's logs.
-pub fn pod_directory(data_dir: &Path, namespace: &str, pod: &str, uid: &str) -> PathBuf {
-    // Neither namespaces nor pod names may contain an underscore.
-    data_dir
-        .join("logs")
-        .join(format!("{namespace}_{pod}_{uid}"))
 }

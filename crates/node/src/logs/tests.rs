@@ -180,7 +180,7 @@ fn old_files_and_attempts_go() {
 #[test]
 fn logs_of_pods_that_are_gone_go_by_age_and_size() {
     let directory = tempfile::tempdir().unwrap();
-    let pod = |uid: &str| super::pod_directory(directory.path(), "team", "job", uid);
+    let pod = |uid: &str| crate::layout::pod_logs(directory.path(), "team", "job", uid);
     for uid in ["live", "dead"] {
         drop(write(&pod(uid), SMALL, "text\n"));
     }

@@ -68,7 +68,7 @@ struct Line {
 }
 
 impl Writer {
-    /// Opens the log of an attempt in the pod's log directory ([`super::pod_directory`]) for
+    /// Opens the log of an attempt in the pod's log directory ([`crate::layout::pod_logs`]) for
     /// appending, and deletes attempts that are too old.
     pub fn open(
         directory: &Path,

@@ -123,8 +123,13 @@ impl Collector {
         &self.0.node_name
     }
 
+    /// The API server, once it is there.
+    pub(crate) fn api(&self) -> Option<Client> {
+        self.0.client.get().cloned()
+    }
+
     pub(super) fn client(&self) -> Result<Client, Error> {
-        self.0.client.get().cloned().ok_or(Error::Starting)
+        self.api().ok_or(Error::Starting)
     }
 
     async fn sample(&self, only_young: bool) {

@@ -1,0 +1,134 @@
+//! TLS with a certificate that the node makes for itself on every start.
+//!
+//! The API server does not verify it, as it does not verify a kubelet's by default: the token is
+//! what counts, and it is made per installation.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use rcgen::{CertificateParams, KeyPair};
+use rustls::ServerConfig;
+use rustls::pki_types::PrivateKeyDer;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// A handshake that takes longer is given up.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Requests that still run after this time are cut off when the node stops.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A self-signed certificate with its key.
+#[derive(Clone)]
+pub struct Certificate {
+    config: Arc<ServerConfig>,
+    pem: String,
+}
+
+impl Certificate {
+    /// Makes one for these names and addresses.
+    pub fn generate(node_name: &str, addresses: &[IpAddr]) -> Result<Self> {
+        let mut names = vec![node_name.to_owned(), "localhost".to_owned()];
+        names.extend(addresses.iter().map(ToString::to_string));
+        let key = KeyPair::generate().map_err(Error::Generate)?;
+        let certificate = CertificateParams::new(names)
+            .and_then(|parameters| parameters.self_signed(&key))
+            .map_err(Error::Generate)?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(Error::Configure)?
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![certificate.der().clone()],
+                PrivateKeyDer::Pkcs8(key.serialize_der().into()),
+            )
+            .map_err(Error::Configure)?;
+        // Not HTTP/2: an exec session takes over its connection.
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self {
+            config: Arc::new(config),
+            pem: certificate.pem(),
+        })
+    }
+
+    pub fn pem(&self) -> &str {
+        &self.pem
+    }
+}
+
+/// Serves until cancelled; then lets requests end for a moment.
+pub async fn serve(
+    listener: TcpListener,
+    certificate: Certificate,
+    router: Router,
+    cancelled: CancellationToken,
+) -> Result<()> {
+    let acceptor = TlsAcceptor::from(certificate.config);
+    let connections = TaskTracker::new();
+    loop {
+        let accepted = tokio::select! {
+            () = cancelled.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) if is_about_one_connection(&error) => continue,
+            Err(error) => {
+                // Out of descriptors, most likely: connections that end give some back.
+                tracing::warn!(%error, "failed to accept a connection");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        // Keystrokes and log lines are small and should not wait for each other.
+        let _ = stream.set_nodelay(true);
+        let (acceptor, router, cancelled) = (acceptor.clone(), router.clone(), cancelled.clone());
+        connections.spawn(async move {
+            let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await
+            else {
+                return;
+            };
+            let builder = Builder::new(TokioExecutor::new());
+            let service = TowerToHyperService::new(router);
+            let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+            tokio::pin!(connection);
+            tokio::select! {
+                _ = connection.as_mut() => {}
+                () = cancelled.cancelled() => {
+                    connection.as_mut().graceful_shutdown();
+                    let _ = tokio::time::timeout(GRACE, connection).await;
+                }
+            }
+        });
+    }
+    connections.close();
+    connections.wait().await;
+    Ok(())
+}
+
+fn is_about_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::Interrupted
+    )
+}
+
+pub(super) type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("failed to make the node's certificate")]
+    Generate(#[source] rcgen::Error),
+    #[error("failed to set up TLS")]
+    Configure(#[source] rustls::Error),
+}

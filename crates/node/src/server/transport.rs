@@ -1,0 +1,127 @@
+//! The two ways in which Kubernetes' clients carry several streams over one connection.
+//!
+//! Both end in the same two queues: what the caller sends ([`Input`]) and what it gets
+//! ([`Output`]). They are short, so a slow side slows the other one down.
+
+mod spdy;
+mod websocket;
+
+use std::future::Future;
+
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::{FromRequestParts, Request};
+use axum::http::{HeaderMap, header};
+use axum::response::Response;
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::{Error, Result};
+
+/// Streams that the caller wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) stdin: bool,
+    pub(super) stdout: bool,
+    pub(super) stderr: bool,
+    pub(super) resize: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Channel {
+    Stdout,
+    Stderr,
+}
+
+#[derive(Debug, PartialEq)]
+pub(super) enum Input {
+    Stdin(Bytes),
+    StdinEnd,
+    Resize { width: u16, height: u16 },
+}
+
+#[derive(Debug, PartialEq)]
+pub(super) enum Output {
+    Data(Channel, Bytes),
+    /// How it ended; the last message.
+    Status(Value),
+}
+
+const QUEUE: usize = 16;
+
+/// A request that can become a connection with several streams.
+pub(super) enum Upgrade {
+    WebSocket(WebSocketUpgrade, Wanted),
+    Spdy(spdy::Upgrade),
+}
+
+impl Upgrade {
+    /// Looks at what the caller offers. Refuses before anything is started.
+    pub(super) async fn negotiate(request: Request, wanted: Wanted) -> Result<Self> {
+        let (mut parts, _) = request.into_parts();
+        if names(&parts.headers, &header::UPGRADE, "websocket") {
+            let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &())
+                .await
+                .map_err(|rejection| Error::BadRequest(rejection.body_text()))?;
+            return websocket::negotiate(upgrade).map(|upgrade| Self::WebSocket(upgrade, wanted));
+        }
+        if names(&parts.headers, &header::UPGRADE, "SPDY/3.1") {
+            return spdy::Upgrade::negotiate(parts, wanted).map(Self::Spdy);
+        }
+        let text = "unable to upgrade: the request asks for neither WebSocket nor SPDY/3.1";
+        Err(Error::BadRequest(text.to_owned()))
+    }
+
+    /// Answers the request; `serve` then has the connection until it returns.
+    pub(super) fn run<F, R>(self, serve: F) -> Response
+    where
+        F: FnOnce(mpsc::Receiver<Input>, mpsc::Sender<Output>) -> R + Send + 'static,
+        R: Future<Output = ()> + Send + 'static,
+    {
+        let (input_sender, input) = mpsc::channel(QUEUE);
+        let (output, output_receiver) = mpsc::channel(QUEUE);
+        let task = serve(input, output);
+        match self {
+            Self::WebSocket(upgrade, wanted) => upgrade.on_upgrade(move |socket| async move {
+                let carry = websocket::carry(socket, wanted, input_sender, output_receiver);
+                tokio::join!(task, carry);
+            }),
+            Self::Spdy(upgrade) => upgrade.on_upgrade(input_sender, output_receiver, task),
+        }
+    }
+}
+
+/// One of a header's values, which may stand in one line or in several, is this one.
+fn names(headers: &HeaderMap, header: &header::HeaderName, value: &str) -> bool {
+    values(headers, header).any(|found| found.eq_ignore_ascii_case(value))
+}
+
+fn values<'a>(
+    headers: &'a HeaderMap,
+    header: &header::HeaderName,
+) -> impl Iterator<Item = &'a str> + use<'a> {
+    let lines = headers
+        .get_all(header)
+        .into_iter()
+        .filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| line.split(',')).map(str::trim)
+}
+
+/// A terminal's size as clients send it.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Size {
+    width: u16,
+    height: u16,
+}
+
+impl Input {
+    fn resize(bytes: &[u8]) -> Option<Self> {
+        let size: Size = serde_json::from_slice(bytes).ok()?;
+        Some(Self::Resize {
+            width: size.width,
+            height: size.height,
+        })
+    }
+}

@@ -1,0 +1,255 @@
+//! SPDY/3.1, which clients before 1.31 use, and which a real API server speaks to kubelets.
+//!
+//! Only what they need: the client opens one stream per kind (its header `streamtype` says which),
+//! both sides send data on them, and pings are answered. There is no flow control, as there is
+//! none in Kubernetes' own implementation; TCP does it.
+
+mod frame;
+mod headers;
+
+use std::future::Future;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::request::Parts;
+use axum::http::{HeaderName, StatusCode, header};
+use axum::response::Response;
+use bytes::{Bytes, BytesMut};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc;
+
+use self::frame::Frame;
+use super::super::{Error, Result};
+use super::{Channel, Input, Output, Wanted, values};
+
+const PROTOCOL: &str = "v4.channel.k8s.io";
+static PROTOCOL_HEADER: HeaderName = HeaderName::from_static("x-stream-protocol-version");
+/// After the status, the client closes the connection; one that does not is not waited for.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// Data of one frame.
+const DATA_MAX: usize = 32 << 10;
+
+pub(in super::super) struct Upgrade {
+    on_upgrade: OnUpgrade,
+    wanted: Wanted,
+}
+
+impl Upgrade {
+    pub(super) fn negotiate(mut parts: Parts, wanted: Wanted) -> Result<Self> {
+        let refuse = |text: String| Error::BadRequest(format!("unable to upgrade: {text}"));
+        if !values(&parts.headers, &PROTOCOL_HEADER).any(|protocol| protocol == PROTOCOL) {
+            return Err(refuse(format!("over SPDY the server speaks {PROTOCOL}")));
+        }
+        let on_upgrade = parts.extensions.remove::<OnUpgrade>();
+        let on_upgrade =
+            on_upgrade.ok_or_else(|| refuse("the connection cannot be taken over".to_owned()))?;
+        Ok(Self { on_upgrade, wanted })
+    }
+
+    pub(super) fn on_upgrade(
+        self,
+        input: mpsc::Sender<Input>,
+        output: mpsc::Receiver<Output>,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) -> Response {
+        let Self { on_upgrade, wanted } = self;
+        tokio::spawn(async move {
+            let carry = async move {
+                if let Ok(connection) = on_upgrade.await {
+                    carry(TokioIo::new(connection), wanted, input, output).await;
+                }
+            };
+            tokio::join!(task, carry);
+        });
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        let headers = response.headers_mut();
+        headers.insert(
+            header::CONNECTION,
+            header::HeaderValue::from_static("Upgrade"),
+        );
+        headers.insert(
+            header::UPGRADE,
+            header::HeaderValue::from_static("SPDY/3.1"),
+        );
+        headers.insert(
+            PROTOCOL_HEADER.clone(),
+            header::HeaderValue::from_static(PROTOCOL),
+        );
+        response
+    }
+}
+
+/// What the reading half tells the writing half.
+enum Event {
+    Opened { id: u32, kind: String },
+    Ping(u32),
+}
+
+async fn carry(
+    connection: impl AsyncRead + AsyncWrite + Send,
+    wanted: Wanted,
+    input: mpsc::Sender<Input>,
+    output: mpsc::Receiver<Output>,
+) {
+    let (reader, writer) = tokio::io::split(connection);
+    // The two halves never wait for each other in a circle: the reader may wait for a program
+    // that does not read, while the writer goes on.
+    let (events, event_receiver) = mpsc::channel(16);
+    let mut reading = Box::pin(receive(reader, input, events));
+    let mut writing = Box::pin(send(writer, wanted, output, event_receiver));
+    tokio::select! {
+        _ = &mut reading => {}
+        _ = &mut writing => {
+            let _ = tokio::time::timeout(FAREWELL, reading).await;
+        }
+    }
+}
+
+async fn receive(
+    mut reader: impl AsyncRead + Unpin,
+    input: mpsc::Sender<Input>,
+    events: mpsc::Sender<Event>,
+) -> Option<()> {
+    let mut headers = headers::Decoder::new();
+    let mut received = BytesMut::new();
+    let (mut stdin, mut resize) = (None, None);
+    let mut sizes = Vec::new();
+    loop {
+        let Some(frame) = frame::take(&mut received).ok()? else {
+            if reader.read_buf(&mut received).await.ok()? == 0 {
+                return None;
+            }
+            continue;
+        };
+        match frame {
+            Frame::Open { id, block } => {
+                let kind = headers
+                    .decode(&block)?
+                    .remove("streamtype")
+                    .unwrap_or_default();
+                match kind.as_str() {
+                    "stdin" => stdin = Some(id),
+                    "resize" => resize = Some(id),
+                    _ => {}
+                }
+                events.send(Event::Opened { id, kind }).await.ok()?;
+            }
+            // Not used, but the decoder must see every block.
+            Frame::Headers { block } => drop(headers.decode(&block)?),
+            Frame::Ping(id) => events.send(Event::Ping(id)).await.ok()?,
+            Frame::Data { id, bytes, last } if Some(id) == stdin => {
+                // A program that has ended reads nothing more; its caller need not know.
+                if !bytes.is_empty() {
+                    let _ = input.send(Input::Stdin(bytes)).await;
+                }
+                if last {
+                    let _ = input.send(Input::StdinEnd).await;
+                }
+            }
+            Frame::Data { id, bytes, .. } if Some(id) == resize => {
+                sizes.extend_from_slice(&bytes);
+                // One JSON object per line.
+                while let Some(end) = memchr::memchr(b'\n', &sizes) {
+                    let line: Vec<u8> = sizes.drain(..=end).collect();
+                    if let Some(size) = Input::resize(&line) {
+                        let _ = input.send(size).await;
+                    }
+                }
+                if sizes.len() > DATA_MAX {
+                    return None;
+                }
+            }
+            Frame::Data { .. } | Frame::Other => {}
+            Frame::Farewell => return None,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Streams {
+    stdout: Option<u32>,
+    stderr: Option<u32>,
+    error: Option<u32>,
+}
+
+impl Streams {
+    fn are_complete(&self, wanted: Wanted) -> bool {
+        self.error.is_some()
+            && (self.stdout.is_some() || !wanted.stdout)
+            && (self.stderr.is_some() || !wanted.stderr)
+    }
+}
+
+async fn send(
+    mut writer: impl AsyncWrite + Unpin,
+    wanted: Wanted,
+    mut output: mpsc::Receiver<Output>,
+    mut events: mpsc::Receiver<Event>,
+) -> Option<()> {
+    let mut headers = headers::Encoder::new()?;
+    let mut streams = Streams::default();
+    loop {
+        let is_ready = streams.are_complete(wanted);
+        tokio::select! {
+            event = events.recv() => match event? {
+                Event::Ping(id) => writer.write_all(&frame::ping(id)).await.ok()?,
+                Event::Opened { id, kind } => {
+                    match kind.as_str() {
+                        "stdout" => streams.stdout = Some(id),
+                        "stderr" => streams.stderr = Some(id),
+                        "error" => streams.error = Some(id),
+                        _ => {}
+                    }
+                    let reply = frame::reply(id, &headers.empty()?);
+                    writer.write_all(&reply).await.ok()?;
+                }
+            },
+            message = output.recv(), if is_ready => match message? {
+                Output::Data(channel, bytes) => {
+                    let id = match channel {
+                        Channel::Stdout => streams.stdout,
+                        Channel::Stderr => streams.stderr,
+                    };
+                    write_data(&mut writer, id?, bytes, false).await?;
+                }
+                Output::Status(status) => {
+                    for id in [streams.stdout, streams.stderr].into_iter().flatten() {
+                        write_data(&mut writer, id, Bytes::new(), true).await?;
+                    }
+                    // Success is told by saying nothing: clients read an empty stream as such.
+                    let bytes = if status["status"] == "Success" {
+                        Bytes::new()
+                    } else {
+                        Bytes::from(status.to_string())
+                    };
+                    write_data(&mut writer, streams.error?, bytes, true).await?;
+                    return writer.flush().await.ok();
+                }
+            },
+        }
+        writer.flush().await.ok()?;
+    }
+}
+
+async fn write_data(
+    writer: &mut (impl AsyncWrite + Unpin),
+    id: u32,
+    mut bytes: Bytes,
+    last: bool,
+) -> Option<()> {
+    loop {
+        let piece = bytes.split_to(bytes.len().min(DATA_MAX));
+        let is_last = last && bytes.is_empty();
+        writer
+            .write_all(&frame::data(id, piece.len(), is_last))
+            .await
+            .ok()?;
+        writer.write_all(&piece).await.ok()?;
+        if bytes.is_empty() {
+            return Some(());
+        }
+    }
+}

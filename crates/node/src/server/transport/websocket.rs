@@ -1,0 +1,119 @@
+//! `v5.channel.k8s.io` and `v4.channel.k8s.io`: every message begins with its channel's number.
+
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
+use bytes::{BufMut, Bytes, BytesMut};
+use futures::stream::{SplitSink, SplitStream};
+use futures::{SinkExt, StreamExt};
+use tokio::sync::mpsc;
+
+use super::super::{Error, Result};
+use super::{Channel, Input, Output, Wanted};
+
+const STDIN: u8 = 0;
+const STDOUT: u8 = 1;
+const STDERR: u8 = 2;
+const STATUS: u8 = 3;
+const RESIZE: u8 = 4;
+/// Since version 5: the channel that is named by the next byte ends.
+const CLOSE: u8 = 255;
+
+/// In the order of our preference.
+const PROTOCOLS: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
+const MESSAGE_MAX: usize = 16 << 20;
+
+pub(super) fn negotiate(upgrade: WebSocketUpgrade) -> Result<WebSocketUpgrade> {
+    let upgrade = upgrade.protocols(PROTOCOLS).max_message_size(MESSAGE_MAX);
+    if upgrade.selected_protocol().is_none() {
+        let text = format!(
+            "unable to upgrade: the server speaks {}",
+            PROTOCOLS.join(", ")
+        );
+        return Err(Error::BadRequest(text));
+    }
+    Ok(upgrade)
+}
+
+pub(super) async fn carry(
+    socket: WebSocket,
+    wanted: Wanted,
+    input: mpsc::Sender<Input>,
+    output: mpsc::Receiver<Output>,
+) {
+    let closes = socket
+        .protocol()
+        .is_some_and(|protocol| protocol.as_bytes() == PROTOCOLS[0].as_bytes());
+    let (sink, stream) = socket.split();
+    let mut sending = Box::pin(send(sink, wanted, output));
+    let mut receiving = Box::pin(receive(stream, closes, input));
+    // When the caller is gone there is nobody to send to. When all is sent, the caller's farewell
+    // is not waited for.
+    tokio::select! {
+        () = &mut sending => {}
+        () = &mut receiving => {}
+    }
+}
+
+async fn receive(mut stream: SplitStream<WebSocket>, closes: bool, input: mpsc::Sender<Input>) {
+    while let Some(Ok(message)) = stream.next().await {
+        let Message::Binary(mut bytes) = message else {
+            if matches!(message, Message::Close(_)) {
+                return;
+            }
+            continue;
+        };
+        if bytes.is_empty() {
+            continue;
+        }
+        let channel = bytes.split_to(1)[0];
+        let message = match channel {
+            STDIN if !bytes.is_empty() => Some(Input::Stdin(bytes)),
+            RESIZE => Input::resize(&bytes),
+            CLOSE if closes && bytes[..] == [STDIN] => Some(Input::StdinEnd),
+            _ => None,
+        };
+        if let Some(message) = message
+            && input.send(message).await.is_err()
+        {
+            // The program has ended; what is left to do is to send its output.
+            return std::future::pending().await;
+        }
+    }
+}
+
+async fn send(
+    mut sink: SplitSink<WebSocket, Message>,
+    wanted: Wanted,
+    mut output: mpsc::Receiver<Output>,
+) {
+    // Clients take the first message, empty as it is, as a sign that the streams are up.
+    let first = match wanted {
+        Wanted { stdout: true, .. } => STDOUT,
+        Wanted { stderr: true, .. } => STDERR,
+        _ => STATUS,
+    };
+    if sink.send(frame(first, b"")).await.is_err() {
+        return;
+    }
+    while let Some(message) = output.recv().await {
+        let message = match message {
+            Output::Data(Channel::Stdout, bytes) => frame(STDOUT, &bytes),
+            Output::Data(Channel::Stderr, bytes) => frame(STDERR, &bytes),
+            Output::Status(status) => frame(STATUS, status.to_string().as_bytes()),
+        };
+        if sink.send(message).await.is_err() {
+            return;
+        }
+    }
+    let farewell = CloseFrame {
+        code: close_code::NORMAL,
+        reason: "".into(),
+    };
+    let _ = sink.send(Message::Close(Some(farewell))).await;
+}
+
+fn frame(channel: u8, content: &[u8]) -> Message {
+    let mut bytes = BytesMut::with_capacity(content.len() + 1);
+    bytes.put_u8(channel);
+    bytes.put_slice(content);
+    Message::Binary(Bytes::from(bytes))
+}
