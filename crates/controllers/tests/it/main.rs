@@ -1,0 +1,3 @@
+//! Controllers against the embedded API server, in one process and without a socket.
+
+mod scheduler;
