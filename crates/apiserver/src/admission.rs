@@ -29,9 +29,16 @@ pub(crate) fn admit(
         }
     }
     if let Some(custom) = &kind.custom {
-        unknown = custom.structural.prune(new);
-        custom.structural.default(new);
-        errors.extend(custom.structural.validate(new, old));
+        let structural = custom.structural();
+        unknown = structural.prune(new);
+        structural.default(new);
+        errors.extend(structural.validate(new, old));
+    }
+    if let Some(info) = kind.builtin {
+        match builtin::admit(info, new, old) {
+            Ok(dropped) => unknown = dropped,
+            Err(found) => errors.extend(found),
+        }
     }
     if !errors.is_empty() {
         return Err(invalid(kind, new, errors));

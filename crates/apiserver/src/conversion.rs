@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn an_event_reads_the_same_through_both_kinds() {
-        let registry = Registry::new([]);
+        let registry = Registry::new(&[]);
         let kind = registry
             .find("events.k8s.io", "v1", "events")
             .expect("a built-in kind");

@@ -14,7 +14,7 @@ use crate::limits::{Limits, Usage};
 use crate::metadata;
 use crate::metrics::Metrics;
 use crate::registry::{DEFINITIONS, Registry};
-use crate::store::{self, Query, Store};
+use crate::store::{self, Object, Query, Store};
 use crate::tls::Authority;
 
 /// Where the server gets the time from.
@@ -91,8 +91,9 @@ impl Core {
 }
 
 /// All stored definitions.
-pub(crate) fn definitions(store: &Store) -> Vec<Value> {
-    let page = store.list(DEFINITIONS, &Query::default());
-    page.map(|page| page.objects.iter().map(|object| object.value()).collect())
+pub(crate) fn definitions(store: &Store) -> Vec<Arc<Object>> {
+    store
+        .list(DEFINITIONS, &Query::default())
+        .map(|page| page.objects)
         .unwrap_or_default()
 }

@@ -9,11 +9,10 @@ pub(crate) mod kind;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use serde_json::Value;
-
 pub use kind::{Kind, Subresource};
 
 use crate::builtin;
+use crate::store::{Name, Object};
 
 /// The resource under which definitions are stored.
 pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
@@ -29,13 +28,15 @@ pub struct Registry {
 pub struct Table {
     kinds: Vec<Arc<Kind>>,
     by_plural: HashMap<(Arc<str>, Arc<str>, Arc<str>), Arc<Kind>>,
-    /// Grows with each change; discovery documents are cached under it.
+    /// The kinds of each definition, and its revision.
+    by_definition: HashMap<Name, (u64, Vec<Arc<Kind>>)>,
+    /// Grows with each change; documents made from the table are cached under it.
     pub generation: u64,
 }
 
 impl Registry {
     /// The built-in kinds and those of `definitions`.
-    pub fn new<'a>(definitions: impl IntoIterator<Item = &'a Value>) -> Self {
+    pub fn new(definitions: &[Arc<Object>]) -> Self {
         let registry = Self {
             table: RwLock::default(),
         };
@@ -43,23 +44,43 @@ impl Registry {
         registry
     }
 
-    /// Serves from now on the built-in kinds and those of `definitions`.
-    pub fn replace<'a>(&self, definitions: impl IntoIterator<Item = &'a Value>) {
-        let builtin = builtin::kinds().iter().map(Kind::builtin);
-        let custom = definitions.into_iter().flat_map(crd::kinds);
+    /// Serves from now on the built-in kinds and those of `definitions`. Kinds of definitions that
+    /// have not changed are kept, with all that was compiled for them.
+    pub fn replace(&self, definitions: &[Arc<Object>]) {
+        let old = self.table();
         let mut table = Table {
-            generation: self.table().generation + 1,
+            generation: old.generation + 1,
             ..Table::default()
         };
-        for kind in builtin.chain(custom) {
-            let kind = Arc::new(kind);
+        if old.kinds.is_empty() {
+            table
+                .kinds
+                .extend(builtin::kinds().iter().map(Kind::builtin).map(Arc::new));
+        } else {
+            table.kinds.extend(
+                old.kinds
+                    .iter()
+                    .filter(|kind| kind.builtin.is_some())
+                    .cloned(),
+            );
+        }
+        for definition in definitions {
+            let kinds = match old.by_definition.get(&definition.name) {
+                Some((revision, kinds)) if *revision == definition.revision => kinds.clone(),
+                _ => crd::kinds(definition).into_iter().map(Arc::new).collect(),
+            };
+            table.kinds.extend(kinds.iter().cloned());
+            table
+                .by_definition
+                .insert(definition.name.clone(), (definition.revision, kinds));
+        }
+        for kind in &table.kinds {
             let path = (
                 Arc::clone(&kind.group),
                 Arc::clone(&kind.version),
                 Arc::clone(&kind.plural),
             );
-            table.by_plural.insert(path, Arc::clone(&kind));
-            table.kinds.push(kind);
+            table.by_plural.insert(path, Arc::clone(kind));
         }
         *self.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
     }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::call::Call;
 use crate::conversion;
 use crate::negotiate::Output;
+use crate::printing;
 use crate::store::Object;
 
 /// An answer with one object, in the form that the request asks for.
@@ -30,10 +31,10 @@ pub(crate) fn shown(call: &Call, object: &Object) -> Bytes {
         Output::Json => conversion::rendered(&call.kind, object),
         Output::Metadata => partial(&call.view(object)).to_string().into(),
         Output::Table(version) => {
-            let mut table = crate::printing::table(call, &[call.view(object)]);
-            table["apiVersion"] = version.into();
-            table["metadata"] = json!({ "resourceVersion": object.revision.to_string() });
-            table.to_string().into()
+            let metadata = json!({ "resourceVersion": object.revision.to_string() });
+            printing::table(call, &[call.view(object)], &metadata, version)
+                .to_string()
+                .into()
         }
     }
 }
@@ -51,9 +52,7 @@ pub(crate) fn list<'a>(
     }
     if let Output::Table(version) = call.output {
         let objects: Vec<_> = objects.map(|object| call.view(object)).collect();
-        let mut table = crate::printing::table(call, &objects);
-        table["apiVersion"] = version.into();
-        table["metadata"] = metadata;
+        let table = printing::table(call, &objects, &metadata, version);
         return table.to_string().into();
     }
     let (kind, api_version) = match call.output {

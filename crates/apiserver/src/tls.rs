@@ -54,7 +54,7 @@ pub enum Error {
     },
 }
 
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The certificate authority of one data directory.
 pub(crate) struct Authority {

@@ -1,12 +1,13 @@
 //! CustomResourceDefinitions: what is wrong with one, when it is established, and the kinds it makes.
 
-use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
 
-use astrago_patch::Keys;
 use serde_json::{Value, json};
 
 use super::kind::{Custom, Kind, Scale, Subresource, resource};
-use crate::schema::{FieldError, Structural};
+use crate::core::definitions;
+use crate::schema::{FieldError, Reason, Structural};
+use crate::store::{Object, Store};
 use crate::table::Columns;
 
 const VERBS: [&str; 8] = [
@@ -21,7 +22,8 @@ const VERBS: [&str; 8] = [
 ];
 
 /// The kinds of all served versions of an established definition.
-pub(super) fn kinds(definition: &Value) -> Vec<Kind> {
+pub(super) fn kinds(object: &Arc<Object>) -> Vec<Kind> {
+    let definition = &object.value();
     let established =
         condition(definition, "Established").is_some_and(|one| one["status"] == "True");
     if !established {
@@ -38,7 +40,7 @@ pub(super) fn kinds(definition: &Value) -> Vec<Kind> {
         .filter(|version| version["served"] == true);
     let terminating = crate::metadata::is_terminating(definition);
     served
-        .filter_map(|version| kind(spec, version, storage))
+        .map(|version| kind(object, spec, version, storage))
         .map(|kind| Kind {
             terminating,
             ..kind
@@ -46,8 +48,7 @@ pub(super) fn kinds(definition: &Value) -> Vec<Kind> {
         .collect()
 }
 
-/// `None` when the schema cannot be compiled, which `validate` refuses beforehand.
-fn kind(spec: &Value, version: &Value, storage: &str) -> Option<Kind> {
+fn kind(object: &Arc<Object>, spec: &Value, version: &Value, storage: &str) -> Kind {
     let names = &spec["names"];
     let (group, plural, name) = (
         text(&spec["group"]),
@@ -77,15 +78,17 @@ fn kind(spec: &Value, version: &Value, storage: &str) -> Option<Kind> {
         .as_str()
         .map_or(format!("{kind_name}List"), str::to_owned);
     let singular = names["singular"].as_str().filter(|one| !one.is_empty());
-    let schema = &version["schema"]["openAPIV3Schema"];
-    Some(Kind {
+    // A column that cannot be read is refused with the definition.
+    let columns = Columns::custom(&version["additionalPrinterColumns"])
+        .unwrap_or_else(|_| Columns::builtin("", ""));
+    Kind {
         resource: resource(&group, &plural),
         storage_api_version: format!("{group}/{storage}"),
         group: group.into(),
         list_kind,
         singular: singular.map_or(kind_name.to_lowercase(), str::to_owned),
-        keys: Cow::Owned(Keys::from_schema(schema)),
-        custom: Some(Box::new(custom(version, &api_version, &kind_name)?)),
+        columns,
+        custom: Some(Box::new(custom(object, version, &api_version, &kind_name))),
         version: name.into(),
         kind: kind_name.into(),
         plural: plural.into(),
@@ -97,17 +100,17 @@ fn kind(spec: &Value, version: &Value, storage: &str) -> Option<Kind> {
         api_version,
         builtin: None,
         terminating: false,
-    })
+    }
 }
 
-fn custom(version: &Value, api_version: &str, kind: &str) -> Option<Custom> {
+fn custom(object: &Arc<Object>, version: &Value, api_version: &str, kind: &str) -> Custom {
     let scale = &version["subresources"]["scale"];
     let selectable = version["selectableFields"].as_array().into_iter().flatten();
-    let schema = &version["schema"]["openAPIV3Schema"];
-    Some(Custom {
-        schema: schema.clone(),
-        structural: Structural::compile(schema).ok()?,
-        printer: Columns::custom(&version["additionalPrinterColumns"]).ok()?,
+    Custom {
+        definition: Arc::clone(object),
+        version: text(&version["name"]),
+        structural: OnceLock::new(),
+        keys: OnceLock::new(),
         scale: scale.is_object().then(|| Scale {
             spec_replicas: text(&scale["specReplicasPath"]),
             status_replicas: text(&scale["statusReplicasPath"]),
@@ -123,7 +126,7 @@ fn custom(version: &Value, api_version: &str, kind: &str) -> Option<Custom> {
                 str::to_owned,
             )
         }),
-    })
+    }
 }
 
 /// Fills the parts of a definition that Kubernetes defaults.
@@ -235,21 +238,32 @@ fn validate_versions(versions: &Value) -> Vec<FieldError> {
             }
             Some(_) => {}
         }
+        if let Err(error) = Columns::custom(&version["additionalPrinterColumns"]) {
+            let field = format!("{at}.additionalPrinterColumns");
+            errors.push(FieldError::new(
+                field,
+                Reason::Invalid,
+                format!("Invalid value: {error}"),
+            ));
+        }
         if !version["schema"]["openAPIV3Schema"].is_object() {
             let field = format!("{at}.schema.openAPIV3Schema");
             errors.push(FieldError::required(field, "schemas are required"));
         } else if let Err(error) = Structural::compile(&version["schema"]["openAPIV3Schema"]) {
             let field = format!("{at}.schema.openAPIV3Schema");
             let body = format!("Invalid value: {error}");
-            errors.push(FieldError::new(field, crate::schema::Reason::Invalid, body));
-        }
-        let columns = &version["additionalPrinterColumns"];
-        if let Err(error) = Columns::custom(columns) {
-            let field = format!("{at}.additionalPrinterColumns");
-            errors.push(FieldError::invalid(field, columns, &error.to_string()));
+            errors.push(FieldError::new(field, Reason::Invalid, body));
         }
     }
     errors
+}
+
+/// The stored definitions, for [`establish`].
+pub(crate) fn others(store: &Store) -> Vec<Value> {
+    definitions(store)
+        .iter()
+        .map(|object| object.value())
+        .collect()
 }
 
 /// Accepts the names unless another definition of the group has them, and writes the status.

@@ -1,15 +1,14 @@
 //! One kind in one version, as routing, admission, discovery and storage need it.
 
-use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use astrago_patch::Keys;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::builtin::KindInfo;
 use crate::schema::Structural;
 use crate::status::Subject;
-use crate::store::fields;
+use crate::store::{Object, fields};
 use crate::table::Columns;
 
 /// A served kind.
@@ -32,8 +31,8 @@ pub struct Kind {
     pub resource: Arc<str>,
     /// The `apiVersion` in which they are stored.
     pub storage_api_version: String,
-    /// How its parts merge.
-    pub keys: Cow<'static, Keys>,
+    /// What `kubectl get` shows of it.
+    pub columns: Columns,
     /// What a definition says beyond this; absent for built-in kinds.
     pub custom: Option<Box<Custom>>,
     pub builtin: Option<&'static KindInfo>,
@@ -51,17 +50,45 @@ pub struct Subresource {
 }
 
 /// The parts of a definition's version that shape its objects.
+///
+/// Schemas are large and most are never used in a run, so they stay in the definition's JSON and are
+/// compiled when the first object comes.
 #[derive(Debug)]
 pub struct Custom {
-    /// `openAPIV3Schema` as written.
-    pub schema: Value,
-    pub structural: Structural,
-    /// Its `additionalPrinterColumns`.
-    pub printer: Columns,
+    pub(super) definition: Arc<Object>,
+    pub(super) version: String,
+    pub(super) structural: OnceLock<Structural>,
+    pub(super) keys: OnceLock<Keys>,
     pub scale: Option<Scale>,
     pub selectable_fields: Vec<String>,
     /// Sent as a warning with every answer when the version is deprecated.
     pub deprecation: Option<String>,
+}
+
+impl Custom {
+    /// `openAPIV3Schema` as written.
+    pub fn schema(&self) -> Value {
+        let mut definition = self.definition.value();
+        let versions = definition["spec"]["versions"].as_array_mut();
+        let version = versions
+            .into_iter()
+            .flatten()
+            .find(|one| one["name"] == *self.version);
+        version
+            .map(|version| version["schema"]["openAPIV3Schema"].take())
+            .unwrap_or_default()
+    }
+
+    pub fn structural(&self) -> &Structural {
+        self.structural.get_or_init(|| {
+            // Admission refuses definitions whose schema cannot be compiled.
+            Structural::compile(&self.schema()).unwrap_or_else(|error| {
+                tracing::error!(%error, "a stored definition cannot be compiled; its objects are not checked");
+                let anything = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+                Structural::compile(&anything).expect("a schema that allows everything compiles")
+            })
+        })
+    }
 }
 
 /// JSON paths of the `/scale` subresource, such as `.spec.replicas`.
@@ -106,10 +133,20 @@ impl Kind {
             api_version: info.api_version(),
             resource,
             storage_api_version: storage,
-            keys: Cow::Borrowed(Keys::builtin(info.group, info.kind)),
+            columns: Columns::builtin(info.group, info.kind),
             custom: None,
             builtin: Some(info),
             terminating: false,
+        }
+    }
+
+    /// How its parts merge.
+    pub fn keys(&self) -> &Keys {
+        match &self.custom {
+            Some(custom) => custom
+                .keys
+                .get_or_init(|| Keys::from_schema(&custom.schema())),
+            None => Keys::builtin(&self.group, &self.kind),
         }
     }
 

@@ -12,7 +12,6 @@ use crate::admission;
 use crate::auth::escalation;
 use crate::call::Call;
 use crate::conversion;
-use crate::core::definitions;
 use crate::metadata;
 use crate::registry::{DEFINITIONS, Kind, crd};
 use crate::respond;
@@ -69,7 +68,7 @@ pub(crate) async fn insert(
         if tracking == Tracking::Update {
             let now = call.core.now();
             let manager = call.manager(&now);
-            apply::update(&Value::Null, &mut candidate, &manager, &call.kind.keys);
+            apply::update(&Value::Null, &mut candidate, &manager, call.kind.keys());
         }
         let name = Name::new(call.namespace(), metadata::text(&candidate, "name"));
         let subject = call.kind.subject(&name.name);
@@ -140,6 +139,7 @@ pub(crate) fn check_namespace(call: &Call, object: &mut Value) -> Result<()> {
 fn stamp(call: &Call, object: &mut Value) {
     let now = call.core.now();
     let fields = metadata::of(object);
+    fields.retain(|_, value| !value.is_null());
     for field in [
         "selfLink",
         "deletionTimestamp",
@@ -164,7 +164,7 @@ fn finish(call: &Call, object: &mut Value) {
     match &*call.kind.resource {
         DEFINITIONS => {
             object.as_object_mut().map(|object| object.remove("status"));
-            crd::establish(object, &definitions(&call.core.store), &call.core.now());
+            crd::establish(object, &crd::others(&call.core.store), &call.core.now());
         }
         "namespaces" => {
             let name = metadata::text(object, "name").to_owned();

@@ -13,7 +13,6 @@ use crate::admission;
 use crate::auth::escalation;
 use crate::call::Call;
 use crate::conversion;
-use crate::core::definitions;
 use crate::edit;
 use crate::metadata;
 use crate::registry::{DEFINITIONS, crd};
@@ -55,7 +54,7 @@ pub(crate) async fn modify(
         finish(call, &old, &mut new)?;
         if tracking == Tracking::Update {
             let now = call.core.now();
-            apply::update(&old, &mut new, &call.manager(&now), &call.kind.keys);
+            apply::update(&old, &mut new, &call.manager(&now), call.kind.keys());
         }
         if new == old {
             return Ok((current, warnings));
@@ -199,7 +198,7 @@ fn finish(call: &Call, old: &Value, new: &mut Value) -> Result<()> {
         }
     }
     if &*call.kind.resource == DEFINITIONS && call.path.subresource.is_empty() {
-        crd::establish(new, &definitions(&call.core.store), &call.core.now());
+        crd::establish(new, &crd::others(&call.core.store), &call.core.now());
     }
     if call.kind.counts_generations() && desired(call, old) != desired(call, new) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;

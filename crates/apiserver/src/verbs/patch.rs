@@ -64,7 +64,7 @@ pub(crate) fn change<'a>(
             patched(new)
         }),
         STRATEGIC if call.kind.custom.is_none() => Box::new(move |old| {
-            let new = astrago_patch::strategic::merge(old, &patch, &call.kind.keys);
+            let new = astrago_patch::strategic::merge(old, &patch, call.kind.keys());
             patched(new.map_err(|error| unreadable(&error))?)
         }),
         MERGE => return Err(ApiError::bad_request("a merge patch must be an object")),
@@ -141,7 +141,7 @@ fn merged(call: &Call, live: &Value, applied: &Value) -> Result<Value> {
     let now = call.core.now();
     let manager = call.manager(&now);
     let force = call.parameters.force.unwrap_or(false);
-    apply::apply(live, applied, &manager, force, &call.kind.keys).map_err(|error| match error {
+    apply::apply(live, applied, &manager, force, call.kind.keys()).map_err(|error| match error {
         apply::Error::Conflicts(conflicts) => ApiError::ApplyConflict {
             message: conflicts.to_string(),
             causes: conflicts
