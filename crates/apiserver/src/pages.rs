@@ -1,6 +1,6 @@
 //! Health, version, metrics and OpenAPI.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use axum::response::Response;
 use http::request::Parts;
@@ -9,11 +9,14 @@ use serde_json::json;
 
 use crate::core::Core;
 use crate::openapi::{self, CustomKind};
-use crate::registry::Kind;
+use crate::registry::Table;
 use crate::respond;
 use crate::status::{ApiError, Result};
 
-pub(crate) fn answer(core: &Core, path: &str, _parts: &Parts) -> Result<Response> {
+pub(crate) fn answer(core: &Core, path: &str, parts: &Parts) -> Result<Response> {
+    if let Some(rest) = path.strip_prefix("/openapi/v3") {
+        return open_api(core, rest, parts);
+    }
     match path {
         "/livez" | "/healthz" => Ok(respond::text(StatusCode::OK, "ok")),
         "/readyz" if core.store.is_writable() => Ok(respond::text(StatusCode::OK, "ok")),
@@ -21,7 +24,6 @@ pub(crate) fn answer(core: &Core, path: &str, _parts: &Parts) -> Result<Response
             let text = "[-]store failed: it cannot be written; reads go on\nreadyz check failed\n";
             Ok(respond::text(StatusCode::INTERNAL_SERVER_ERROR, text))
         }
-        "/openapi/v3" => Ok(respond::json_value(StatusCode::OK, &documents(core))),
         "/version" => Ok(respond::json_value(StatusCode::OK, &version())),
         "/metrics" => {
             let mut response = respond::text(StatusCode::OK, core.metrics.render(&core.store));
@@ -45,65 +47,99 @@ pub(crate) fn answer(core: &Core, path: &str, _parts: &Parts) -> Result<Response
                 &json!({ "paths": paths }),
             ))
         }
-        _ => match path.strip_prefix("/openapi/v3/") {
-            Some(path) => document(core, path),
-            None => Err(ApiError::NoSuchPath),
-        },
+        _ => Err(ApiError::NoSuchPath),
     }
 }
 
-/// Where the OpenAPI documents are. Those of custom kinds change with the definitions.
-fn documents(core: &Core) -> serde_json::Value {
+/// The index, or the document of one group and version.
+fn open_api(core: &Core, path: &str, parts: &Parts) -> Result<Response> {
     let table = core.registry.table();
-    let mut versions: Vec<_> = table
-        .kinds()
-        .iter()
-        .map(|kind| (&*kind.group, &*kind.version))
+    let segments: Vec<&str> = path
+        .split('/')
+        .filter(|segment| !segment.is_empty())
         .collect();
-    versions.sort_unstable();
-    versions.dedup();
-    let documents = versions.into_iter().map(|(group, version)| {
-        let kinds = custom_kinds(table.kinds(), group, version);
-        let hash = if kinds.is_empty() {
-            openapi::builtin_hash()
-        } else {
-            openapi::custom_hash(&kinds)
-        };
-        (group, version, hash)
-    });
-    openapi::index(documents)
-}
-
-/// `api/v1`, `apis/batch/v1`.
-fn document(core: &Core, path: &str) -> Result<Response> {
-    let (group, version) = match path.split('/').collect::<Vec<_>>().as_slice() {
+    let (group, version) = match segments.as_slice() {
+        [] => return Ok(respond::json_value(StatusCode::OK, &open_api_index(&table))),
         ["api", version] => ("", *version),
         ["apis", group, version] => (*group, *version),
         _ => return Err(ApiError::NoSuchPath),
     };
-    let table = core.registry.table();
-    let kinds = custom_kinds(table.kinds(), group, version);
-    let body = if kinds.is_empty() {
-        openapi::builtin(group, version).ok_or(ApiError::NoSuchPath)?
+    let hash = document_hash(&table, group, version).ok_or(ApiError::NoSuchPath)?;
+    let tag = HeaderValue::from_str(&format!("\"{hash}\""))
+        .map_err(|error| ApiError::Internal(error.to_string()))?;
+    let mut response = if parts.headers.get(header::IF_NONE_MATCH) == Some(&tag) {
+        let mut response = Response::default();
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        response
     } else {
-        openapi::custom(group, version, &kinds)
+        respond::json_bytes(StatusCode::OK, document(&table, group, version))
     };
-    Ok(respond::json_bytes(StatusCode::OK, body))
+    let headers = response.headers_mut();
+    headers.insert(header::ETAG, tag);
+    headers.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("public, no-cache"),
+    );
+    Ok(response)
 }
 
-fn custom_kinds<'a>(kinds: &'a [Arc<Kind>], group: &str, version: &str) -> Vec<CustomKind<'a>> {
-    let of_version = |kind: &&Arc<Kind>| &*kind.group == group && &*kind.version == version;
-    let made = |kind: &'a Arc<Kind>| {
-        let subresources = kind.subresources.iter();
-        Some(CustomKind {
+fn open_api_index(table: &Table) -> serde_json::Value {
+    let versions: BTreeSet<(&str, &str)> = table
+        .kinds()
+        .iter()
+        .map(|kind| (&*kind.group, &*kind.version))
+        .collect();
+    openapi::index(versions.into_iter().filter_map(|(group, version)| {
+        Some((group, version, document_hash(table, group, version)?))
+    }))
+}
+
+/// A text that changes when the document does; `None` when there is no such document.
+fn document_hash(table: &Table, group: &str, version: &str) -> Option<String> {
+    let mut kinds = table.of(group, version).peekable();
+    let first = kinds.peek()?;
+    if first.custom.is_none() {
+        return Some(openapi::builtin_hash());
+    }
+    let revisions = kinds.filter_map(|kind| Some(kind.custom.as_ref()?.revision()));
+    Some(
+        revisions
+            .map(|revision| format!("{revision:X}"))
+            .collect::<Vec<_>>()
+            .join("-"),
+    )
+}
+
+fn document(table: &Table, group: &str, version: &str) -> bytes::Bytes {
+    if let Some(document) = openapi::builtin(group, version) {
+        return document;
+    }
+    let kinds: Vec<_> = table.of(group, version).collect();
+    let schemas: Vec<_> = kinds
+        .iter()
+        .map(|kind| {
+            kind.custom
+                .as_ref()
+                .map(|custom| custom.schema())
+                .unwrap_or_default()
+        })
+        .collect();
+    let custom: Vec<_> = kinds
+        .iter()
+        .zip(&schemas)
+        .map(|(kind, schema)| CustomKind {
             kind: &kind.kind,
             plural: &kind.plural,
             namespaced: kind.namespaced,
-            schema: &kind.custom.as_ref()?.schema,
-            subresources: subresources.map(|one| one.name.as_str()).collect(),
+            schema,
+            subresources: kind
+                .subresources
+                .iter()
+                .map(|one| one.name.as_str())
+                .collect(),
         })
-    };
-    kinds.iter().filter(of_version).filter_map(made).collect()
+        .collect();
+    openapi::custom(group, version, &custom)
 }
 
 /// The Kubernetes version whose API this is, which clients compare with their own.

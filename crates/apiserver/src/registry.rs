@@ -101,6 +101,17 @@ impl Table {
         &self.kinds
     }
 
+    /// The kinds of one group and version.
+    pub fn of<'a>(
+        &'a self,
+        group: &'a str,
+        version: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<Kind>> {
+        self.kinds
+            .iter()
+            .filter(move |kind| &*kind.group == group && &*kind.version == version)
+    }
+
     /// Any version of the kind that is stored under `resource`.
     pub fn by_resource(&self, resource: &str) -> Option<&Arc<Kind>> {
         self.kinds.iter().find(|kind| *kind.resource == *resource)

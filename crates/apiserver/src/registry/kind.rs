@@ -79,6 +79,11 @@ impl Custom {
             .unwrap_or_default()
     }
 
+    /// The revision of the definition.
+    pub fn revision(&self) -> u64 {
+        self.definition.revision
+    }
+
     pub fn structural(&self) -> &Structural {
         self.structural.get_or_init(|| {
             // Admission refuses definitions whose schema cannot be compiled.

@@ -225,3 +225,105 @@ async fn versions_and_health_are_told() {
     );
     assert!(cluster.url.starts_with("https://127.0.0.1:"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn apply_in_both_ways_diff_explain_and_edit() {
+    let Some(cluster) = Cluster::start().await else {
+        return;
+    };
+    cluster.feed("apply -f -", &gadgets()).await;
+    let mut gadget = serde_json::json!({
+        "apiVersion": "example.org/v1", "kind": "Gadget",
+        "metadata": { "name": "g" }, "spec": { "size": 1 },
+    });
+    assert!(
+        cluster
+            .feed("apply -f -", &gadget)
+            .await
+            .contains("created")
+    );
+    assert!(
+        cluster
+            .feed("apply -f -", &gadget)
+            .await
+            .contains("unchanged")
+    );
+    gadget["spec"]["size"] = 2.into();
+    assert!(
+        cluster
+            .feed("apply -f -", &gadget)
+            .await
+            .contains("configured")
+    );
+    assert_eq!(cluster.ok("get gd g -o jsonpath={.spec.size}").await, "2");
+    gadget["spec"]["nonsense"] = true.into();
+    let words: Vec<String> = ["apply", "-f", "-"].map(str::to_owned).to_vec();
+    let strict = cluster.kubectl_with(&words, &gadget.to_string()).await;
+    let error = String::from_utf8_lossy(&strict.stderr).into_owned();
+    assert!(error.contains("unknown field \"spec.nonsense\""), "{error}");
+    let explained = cluster.ok("explain gadget.spec").await;
+    assert!(
+        explained.contains("What is wanted.") && explained.contains("How big."),
+        "{explained}"
+    );
+
+    let map = config_map("s", "1");
+    cluster.feed("apply --server-side -f -", &map).await;
+    let words: Vec<String> = ["apply", "--server-side", "--field-manager=other", "-f", "-"]
+        .map(str::to_owned)
+        .to_vec();
+    let clash = cluster
+        .kubectl_with(&words, &config_map("s", "2").to_string())
+        .await;
+    let error = String::from_utf8_lossy(&clash.stderr).into_owned();
+    assert!(error.contains("conflict with \"kubectl\""), "{error}");
+    cluster
+        .feed(
+            "apply --server-side --force-conflicts --field-manager=other -f -",
+            &config_map("s", "2"),
+        )
+        .await;
+    assert_eq!(cluster.ok("get cm s -o jsonpath={.data.key}").await, "2");
+    let words: Vec<String> = ["diff", "-f", "-"].map(str::to_owned).to_vec();
+    let diff = cluster
+        .kubectl_with(&words, &config_map("s", "3").to_string())
+        .await;
+    assert_eq!(
+        diff.status.code(),
+        Some(1),
+        "{}",
+        String::from_utf8_lossy(&diff.stderr)
+    );
+    assert_eq!(
+        cluster.ok("get cm s -o jsonpath={.data.key}").await,
+        "2",
+        "a diff changes nothing"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rights_can_be_asked_for() {
+    let Some(cluster) = Cluster::start().await else {
+        return;
+    };
+    assert_eq!(cluster.ok("auth can-i delete pods").await, "yes\n");
+    cluster
+        .ok("create rolebinding ann --clusterrole=view --user=ann")
+        .await;
+    assert_eq!(cluster.ok("auth can-i list pods --as=ann").await, "yes\n");
+    let output = cluster.kubectl("auth can-i delete pods --as=ann").await;
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "no\n");
+    assert!(
+        cluster
+            .ok("auth can-i --list --as=ann")
+            .await
+            .contains("pods")
+    );
+    assert!(cluster.ok("auth whoami").await.contains("admin"));
+    cluster.ok("create configmap c --from-literal=a=b").await;
+    cluster
+        .ok("create secret generic s --from-literal=a=b")
+        .await;
+    let error = cluster.fails("delete cm c --as=ann").await;
+    assert!(error.contains("forbidden"), "{error}");
+}
