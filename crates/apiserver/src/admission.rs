@@ -34,12 +34,6 @@ pub(crate) fn admit(
         structural.default(new);
         errors.extend(structural.validate(new, old));
     }
-    if let Some(info) = kind.builtin {
-        match builtin::admit(info, new, old) {
-            Ok(dropped) => unknown = dropped,
-            Err(found) => errors.extend(found),
-        }
-    }
     if !errors.is_empty() {
         return Err(invalid(kind, new, errors));
     }

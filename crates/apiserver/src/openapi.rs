@@ -302,6 +302,8 @@ fn localise(value: &mut Value) {
             }
             // OpenAPI 3.0 ignores what stands beside a reference, so it must stand around it.
             if map.len() > 1
+                // A map of properties may have one of that name.
+                && map.get("$ref").is_some_and(Value::is_string)
                 && let Some(reference) = map.remove("$ref")
             {
                 map.insert("allOf".to_owned(), json!([{"$ref": reference}]));
