@@ -1,3 +1,10 @@
 //! Controllers against the embedded API server, in one process and without a socket.
 
+#![allow(
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so and prints what it measured"
+)]
+
 mod scheduler;

@@ -115,7 +115,7 @@ impl Plane {
         K: Clone + Debug + Send + DeserializeOwned + Resource + 'static,
     {
         let met = await_condition(api, name, |object: Option<&K>| object.is_some_and(&what));
-        let met = tokio::time::timeout(Duration::from_secs(60), met).await;
+        let met = tokio::time::timeout(Duration::from_mins(1), met).await;
         met.unwrap_or_else(|_| panic!("{name} did not get there in time"))
             .unwrap();
     }
@@ -306,7 +306,7 @@ async fn a_restart_at_any_moment_leaves_no_gang_in_part() {
         let bound = await_condition(api, &name, |pod: Option<&Pod>| {
             pod.is_some_and(|pod| node_of(pod).is_some())
         });
-        tokio::time::timeout(Duration::from_secs(60), bound)
+        tokio::time::timeout(Duration::from_mins(1), bound)
             .await
             .unwrap()
             .unwrap();
