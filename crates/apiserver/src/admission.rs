@@ -37,7 +37,16 @@ pub(crate) fn admit(
     if !errors.is_empty() {
         return Err(invalid(kind, new, errors));
     }
-    unknown_fields(&unknown, validation)
+    unknown_fields(kind, &unknown, validation)
+}
+
+/// Drops the fields that the kind does not have, and names them.
+pub(crate) fn prune(kind: &Kind, object: &mut Value) -> Vec<String> {
+    match (&kind.custom, kind.builtin) {
+        (Some(custom), _) => custom.structural.prune(object),
+        (None, Some(info)) => builtin::prune(info, object),
+        (None, None) => Vec::new(),
+    }
 }
 
 pub(crate) fn invalid(kind: &Kind, object: &Value, errors: Vec<FieldError>) -> ApiError {
@@ -48,15 +57,26 @@ pub(crate) fn invalid(kind: &Kind, object: &Value, errors: Vec<FieldError>) -> A
 }
 
 /// What the caller asked to happen to fields that the kind does not have.
-fn unknown_fields(unknown: &[String], validation: FieldValidation) -> Result<Vec<String>> {
+pub(crate) fn unknown_fields(
+    kind: &Kind,
+    unknown: &[String],
+    validation: FieldValidation,
+) -> Result<Vec<String>> {
     let lines = unknown
         .iter()
         .map(|field| format!("unknown field {field:?}"));
     match validation {
         FieldValidation::Strict if !unknown.is_empty() => {
             let lines: Vec<_> = lines.collect();
+            let subject = match kind.builtin {
+                Some(info) => format!(
+                    "{0} in version {1:?} cannot be handled as a {0}: ",
+                    info.kind, info.version
+                ),
+                None => String::new(),
+            };
             Err(ApiError::bad_request(format!(
-                "strict decoding error: {}",
+                "{subject}strict decoding error: {}",
                 lines.join(", ")
             )))
         }

@@ -54,6 +54,11 @@ pub fn admit(
     }
 }
 
+/// Drops the fields that a kind does not have, and names them.
+pub fn prune(info: &KindInfo, object: &mut Value) -> Vec<String> {
+    schemas::structural(info).map_or_else(Vec::new, |structural| structural.prune(object))
+}
+
 /// In Kubernetes' own types null is the same as absent.
 fn drop_nulls(value: &mut Value) {
     match value {

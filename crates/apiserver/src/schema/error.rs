@@ -18,8 +18,13 @@ pub struct FieldError {
 
 impl FieldError {
     pub fn new(field: impl Into<String>, reason: Reason, body: impl Into<String>) -> Self {
+        let field = match field.into() {
+            // What Kubernetes calls the object as a whole.
+            field if field.is_empty() => "<nil>".to_owned(),
+            field => field,
+        };
         Self {
-            field: field.into(),
+            field,
             reason,
             body: body.into(),
         }
@@ -86,11 +91,7 @@ impl FieldError {
 
 impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.field.is_empty() {
-            write!(f, "<nil>: {}", self.body)
-        } else {
-            write!(f, "{}: {}", self.field, self.body)
-        }
+        write!(f, "{}: {}", self.field, self.body)
     }
 }
 

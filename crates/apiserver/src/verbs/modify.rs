@@ -56,7 +56,7 @@ pub(crate) async fn modify(
             let now = call.core.now();
             apply::update(&old, &mut new, &call.manager(&now), call.kind.keys());
         }
-        if new == old {
+        if new == old || (tracking == Tracking::Applied && differs_in_times_only(&new, &old)) {
             return Ok((current, warnings));
         }
         let removed = edit::is_released(&call.kind.resource, &new);
@@ -90,6 +90,21 @@ pub(crate) async fn modify(
         }
     }
     Err(conflict(call, MODIFIED.to_owned()))
+}
+
+/// An apply that admission turns back into what is there (`1000m` into `1`) is no change.
+fn differs_in_times_only(new: &Value, old: &Value) -> bool {
+    let timeless = |object: &Value| {
+        let mut object = object.clone();
+        let entries = object.pointer_mut("/metadata/managedFields");
+        for entry in entries.and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(entry) = entry.as_object_mut() {
+                entry.remove("time");
+            }
+        }
+        object
+    };
+    timeless(new) == timeless(old)
 }
 
 fn conflict(call: &Call, message: String) -> ApiError {

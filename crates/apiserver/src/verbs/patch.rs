@@ -100,7 +100,12 @@ async fn server_side_apply(call: &Call, mut applied: Value) -> Result<Response> 
         )));
     }
     keep_to_subresource(call, &mut applied);
-    let (stored, warnings, code) = apply_or_create(call, &applied).await?;
+    // Nobody may own a field that there is not.
+    let unknown = admission::prune(&call.kind, &mut applied);
+    let validation = call.parameters.field_validation;
+    let mut warnings = admission::unknown_fields(&call.kind, &unknown, validation)?;
+    let (stored, more, code) = apply_or_create(call, &applied).await?;
+    warnings.extend(more);
     Ok(respond::object(call, &stored, code, &warnings))
 }
 
