@@ -43,7 +43,7 @@ pub(crate) fn admit(
 /// Drops the fields that the kind does not have, and names them.
 pub(crate) fn prune(kind: &Kind, object: &mut Value) -> Vec<String> {
     match (&kind.custom, kind.builtin) {
-        (Some(custom), _) => custom.structural.prune(object),
+        (Some(custom), _) => custom.structural().prune(object),
         (None, Some(info)) => builtin::prune(info, object),
         (None, None) => Vec::new(),
     }
