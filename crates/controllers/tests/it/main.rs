@@ -7,4 +7,5 @@
     reason = "a test that cannot go on says so and prints what it measured"
 )]
 
+mod lifecycle;
 mod scheduler;
