@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use astrago_api::{ClusterTrainingRuntime, JobSet, TrainJob, TrainingRuntime};
 use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use kube::{Client, Resource};
 use tokio::sync::mpsc;
@@ -84,6 +85,8 @@ pub struct Mirrors {
     pub jobs: Mirror<Job>,
     /// Pods, by [`owner_entry`], [`job_entry`] and [`node_entry`].
     pub pods: Mirror<Pod>,
+    /// Leases, without an index.
+    pub leases: Mirror<Lease>,
     /// Nodes, without an index.
     pub nodes: Mirror<Node>,
 }
@@ -103,6 +106,7 @@ impl Mirrors {
                     .collect()
             }),
             pods: Mirror::new(pod_entries),
+            leases: Mirror::new(|_| Vec::new()),
             nodes: Mirror::new(|_| Vec::new()),
         }
     }

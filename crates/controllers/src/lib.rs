@@ -23,6 +23,7 @@ mod job;
 mod job_set;
 pub mod leader;
 pub mod mirror;
+mod node;
 pub mod options;
 pub mod persistent_volume_claim;
 pub mod pod;
@@ -100,6 +101,9 @@ fn start<'a>(
     if options.jobs {
         tasks.push(Box::pin(job::run(shared(), workers, stop.clone())));
     }
+    if options.nodes {
+        tasks.push(Box::pin(node::run(shared(), stop.clone())));
+    }
     if options.scheduler {
         tasks.push(Box::pin(scheduler::run(shared(), stop.clone())));
         tasks.push(Box::pin(persistent_volume_claim::run(
@@ -133,6 +137,7 @@ fn follow<'a>(
         services if options.job_sets;
         jobs if options.job_sets || options.jobs || options.scheduler;
         pods if options.jobs || options.scheduler || options.nodes;
+        leases if options.nodes;
         nodes if options.scheduler || options.nodes;
     }
 }

@@ -99,25 +99,33 @@ impl FakeNode {
         self.end(job, index, exit_code).await
     }
 
+    /// The running pod of this rank ends with this exit code, if there is one now.
+    pub async fn end_if_running(&self, job: &str, index: i32, exit_code: i32) {
+        let pods = Api::<Pod>::namespaced(self.client.clone(), NAMESPACE);
+        let found = pods
+            .list(&of_rank(job, index))
+            .await
+            .map(|list| list.items)
+            .unwrap_or_default();
+        if let Some(pod) = found.iter().find(|pod| is_running(pod)) {
+            self.set(pod, ending(exit_code)).await;
+        }
+    }
+
     /// The running pod of this rank. Waits until there is one.
     pub async fn running(&self, job: &str, index: i32) -> Pod {
         let pods = Api::<Pod>::namespaced(self.client.clone(), NAMESPACE);
-        let selector = format!(
-            "batch.kubernetes.io/job-name={job},batch.kubernetes.io/job-completion-index={index}"
-        );
         eventually(&format!("pod {index} of {job} runs"), || async {
-            let found = pods.list(&ListParams::default().labels(&selector)).await;
+            let found = pods.list(&of_rank(job, index)).await;
             let found = found.map_err(|error| error.to_string())?.items;
-            let phases: Vec<_> = found
+            let states: Vec<_> = found
                 .iter()
-                .map(|pod| format!("{} {}", pod.name_any(), phase(pod)))
+                .map(|pod| json!([pod.name_any(), pod.status]))
                 .collect();
-            let running =
-                |pod: &Pod| phase(pod) == "Running" && pod.metadata.deletion_timestamp.is_none();
             found
                 .into_iter()
-                .find(running)
-                .ok_or_else(|| format!("pods: {phases:?}"))
+                .find(is_running)
+                .ok_or_else(|| format!("{states:?}"))
         })
         .await
     }
@@ -136,15 +144,7 @@ impl FakeNode {
 
     async fn end(&self, job: &str, index: i32, exit_code: i32) -> Pod {
         let pod = self.running(job, index).await;
-        self.set(
-            &pod,
-            if exit_code == 0 {
-                Behaviour::Succeed
-            } else {
-                Behaviour::Fail(exit_code)
-            },
-        )
-        .await;
+        self.set(&pod, ending(exit_code)).await;
         pod
     }
 
@@ -250,6 +250,26 @@ impl FakeNode {
 
     fn pods(&self, pod: &Pod) -> Api<Pod> {
         Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default())
+    }
+}
+
+fn of_rank(job: &str, index: i32) -> ListParams {
+    let (name, rank) = (
+        "batch.kubernetes.io/job-name",
+        "batch.kubernetes.io/job-completion-index",
+    );
+    ListParams::default().labels(&format!("{name}={job},{rank}={index}"))
+}
+
+fn is_running(pod: &Pod) -> bool {
+    phase(pod) == "Running" && pod.metadata.deletion_timestamp.is_none()
+}
+
+fn ending(exit_code: i32) -> Behaviour {
+    if exit_code == 0 {
+        Behaviour::Succeed
+    } else {
+        Behaviour::Fail(exit_code)
     }
 }
 

@@ -60,6 +60,12 @@ impl Plane {
 
     /// As [`Plane::start`], with a node of this capacity.
     pub async fn with_node(capacity: &[(&str, &str)]) -> Self {
+        // `RUST_LOG=debug` shows what goes on; a second subscriber in the same process is refused, which is fine.
+        let filter = tracing_subscriber::EnvFilter::from_default_env();
+        let _ = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_test_writer()
+            .try_init();
         let start = Timestamp::from_second(1_800_000_000).expect("a moment");
         let clock = FakeClock::at(start);
         let directory = tempfile::tempdir().expect("a temporary directory");

@@ -7,5 +7,7 @@
     reason = "a test that cannot go on says so and prints what it measured"
 )]
 
+mod any_order;
+mod faults;
 mod lifecycle;
 mod scheduler;

@@ -1,0 +1,167 @@
+//! Nodes that fall silent: no new pods for them, and after a while their pods are failed, so that the jobs go on
+//! elsewhere.
+//!
+//! Signs of life are the node's Lease in `kube-node-lease` and the heartbeat of its `Ready` condition, whichever is
+//! newer. When they were last seen to change is remembered in memory only; see [`silence_policy`] for why.
+
+mod apply;
+mod silence_policy;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use tokio_util::sync::CancellationToken;
+
+use crate::context::{Context, node_entry};
+use crate::controller::{Category, Next, Retry, drive, retry_of};
+use crate::events::reference;
+use crate::queue::ObjectKey;
+use crate::{pod, report};
+use silence_policy::{Silence, silence};
+
+const CONTROLLER: &str = "node";
+const LEASE_NAMESPACE: &str = "kube-node-lease";
+
+/// A reconcile of a node.
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a silent node could not be dealt with.
+#[derive(Debug, thiserror::Error, strum::IntoStaticStr)]
+pub(crate) enum Error {
+    /// The node's condition could not be written.
+    #[error("failed to mark the node as unknown")]
+    MarkNode {
+        /// Why.
+        source: kube::Error,
+    },
+    /// A pod could not be given up.
+    #[error("failed to give up pod {pod}")]
+    GiveUp {
+        /// The pod.
+        pod: String,
+        /// Why.
+        source: kube::Error,
+    },
+}
+
+impl Category for Error {
+    fn category(&self) -> &'static str {
+        self.into()
+    }
+
+    fn retry(&self) -> Retry {
+        match self {
+            Self::MarkNode { source } | Self::GiveUp { source, .. } => retry_of(source),
+        }
+    }
+}
+
+/// The last sign of life of each node, and when we saw it.
+type Signs = Mutex<HashMap<String, (Option<Timestamp>, Timestamp)>>;
+
+/// Runs the controller until cancelled.
+pub(crate) async fn run(context: Arc<Context>, stop: CancellationToken) {
+    let queue = context.queue();
+    let mirrors = &context.mirrors;
+    let nodes = Arc::clone(&queue);
+    mirrors.nodes.subscribe(move |change| {
+        if let Some(node) = change.latest() {
+            nodes.add(ObjectKey::of(&**node));
+        }
+    });
+    let leases = Arc::clone(&queue);
+    mirrors.leases.subscribe(move |change| {
+        let Some(lease) = change.latest() else { return };
+        if lease.metadata.namespace.as_deref() == Some(LEASE_NAMESPACE) {
+            leases.add(ObjectKey::new(
+                "",
+                lease.metadata.name.clone().unwrap_or_default(),
+            ));
+        }
+    });
+    let ready = async {
+        tokio::join!(
+            mirrors.nodes.ready(),
+            mirrors.leases.ready(),
+            mirrors.pods.ready()
+        )
+    };
+    if stop.run_until_cancelled(ready).await.is_none() {
+        return;
+    }
+    for node in mirrors.nodes.all() {
+        queue.add(ObjectKey::of(&*node));
+    }
+    // Pods may be left of a node that was deleted while nobody looked.
+    for pod in mirrors.pods.all() {
+        if let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()) {
+            queue.add(ObjectKey::new("", node));
+        }
+    }
+    let signs: Arc<Signs> = Arc::default();
+    drive(&context, CONTROLLER, &queue, 2, &stop, |key| {
+        reconcile(Arc::clone(&context), Arc::clone(&signs), key)
+    })
+    .await;
+}
+
+async fn reconcile(context: Arc<Context>, signs: Arc<Signs>, key: ObjectKey) -> Result<Next> {
+    let node = context.mirrors.nodes.get(&key);
+    let result = step(&context, &signs, &key.name, node.as_deref()).await;
+    if let (Err(error), Some(node)) = (&result, &node) {
+        report::failure(&context, CONTROLLER, reference(&**node), error);
+    }
+    result
+}
+
+async fn step(context: &Context, signs: &Signs, name: &str, node: Option<&Node>) -> Result<Next> {
+    let now = context.clock.now();
+    let heard = hear(signs, name, last_sign(context, name, node), now);
+    match silence(heard, now) {
+        Silence::Usual(until) => return Ok(Next::At(until)),
+        Silence::Worrying(until) => {
+            if let Some(node) = node {
+                apply::mark_unknown(context, node, now).await?;
+            }
+            return Ok(Next::At(until));
+        }
+        Silence::Final => {}
+    }
+    if let Some(node) = node {
+        apply::mark_unknown(context, node, now).await?;
+    }
+    let pods = context.mirrors.pods.find(&node_entry(name));
+    for lost in pods.iter().filter(|lost| !pod::is_terminal(lost)) {
+        apply::give_up(context, lost, name, now).await?;
+    }
+    Ok(Next::AwaitChange)
+}
+
+/// The newest sign of life that the API server knows of.
+fn last_sign(context: &Context, name: &str, node: Option<&Node>) -> Option<Timestamp> {
+    let lease = context
+        .mirrors
+        .leases
+        .get(&ObjectKey::new(LEASE_NAMESPACE, name));
+    let renewed =
+        lease.and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref().map(|time| time.0));
+    let conditions = node.iter().flat_map(|node| node.status.iter());
+    let conditions = conditions.flat_map(|status| status.conditions.iter().flatten());
+    let beat = conditions
+        .filter(|condition| condition.type_ == "Ready")
+        .find_map(|condition| condition.last_heartbeat_time.as_ref())
+        .map(|time| time.0);
+    renewed.max(beat)
+}
+
+/// Remembers `sign`, and tells when it was new.
+fn hear(signs: &Signs, name: &str, sign: Option<Timestamp>, now: Timestamp) -> Timestamp {
+    let mut signs = signs.lock().unwrap_or_else(PoisonError::into_inner);
+    let entry = signs.entry(name.to_string()).or_insert((sign, now));
+    if entry.0 != sign {
+        *entry = (sign, now);
+    }
+    entry.1
+}
