@@ -146,6 +146,11 @@ pub fn remove(pod: &PodDir, uid: &str) -> Result<()> {
     result.map_err(Error::Remove)
 }
 
+/// Takes away the cgroups of a pod whose supervisor is gone.
+pub fn remove_cgroups(uid: &str) -> Result<()> {
+    cgroup::remove(uid).map_err(Error::Remove)
+}
+
 /// Takes away the folders above all pods' cgroups, if no pod is left.
 pub fn remove_empty_cgroups() {
     cgroup::remove_base();

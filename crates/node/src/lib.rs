@@ -20,6 +20,7 @@
 //! supervisor that holds the pod's lock file, and only after the state file says so; therefore each
 //! attempt runs exactly once, whoever is killed when.
 
+mod agent;
 pub mod control;
 pub mod gpu;
 pub mod image;
@@ -36,5 +37,6 @@ pub mod state;
 mod supervisor;
 mod sys;
 
+pub use agent::{Error, run};
 pub use options::{Images, Options};
 pub use supervisor::{ALREADY_RUNNING, supervise};

@@ -32,6 +32,9 @@ pub struct PodSpec {
     #[serde(default)]
     pub init_containers: Vec<ContainerSpec>,
     pub containers: Vec<ContainerSpec>,
+    /// GPUs that the pod has, by index.
+    #[serde(default)]
+    pub gpus: Vec<u32>,
 }
 
 /// When an ended container is started again.
@@ -65,6 +68,11 @@ pub enum Network {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ContainerSpec {
     pub name: String,
+    /// The image as the pod names it, and what it turned out to be; for the status.
+    #[serde(default)]
+    pub image: String,
+    #[serde(default)]
+    pub image_id: String,
     pub root: Root,
     /// Program and arguments; the program is searched in the container's `PATH`.
     pub argv: Vec<String>,

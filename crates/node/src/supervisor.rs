@@ -37,6 +37,8 @@ use crate::sandbox::{network, seccomp};
 use crate::spec::{Mount, Network, PodSpec};
 use crate::sys;
 
+pub(crate) use lifecycle::recover;
+
 /// Another supervisor has the pod.
 pub const ALREADY_RUNNING: u8 = 3;
 

@@ -66,6 +66,7 @@ impl Bench {
             limits: Limits::default(),
             init_containers: Vec::new(),
             containers: vec![shell("main", script)],
+            gpus: Vec::new(),
         }
     }
 

@@ -23,6 +23,7 @@ fn pod(policy: RestartPolicy, init: &[&str], main: &[&str]) -> PodSpec {
         limits: crate::spec::Limits::default(),
         init_containers: containers(init),
         containers: containers(main),
+        gpus: Vec::new(),
     }
 }
 

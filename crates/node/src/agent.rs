@@ -1,0 +1,304 @@
+//! The agent: a client of the Kubernetes API that runs the pods bound to its node.
+//!
+//! Tasks, all of which end with the token:
+//!
+//! | task | reads | writes |
+//! |---|---|---|
+//! | heartbeat | – | the Node's status and lease |
+//! | pods | pods with `spec.nodeName` = this node | one worker per pod |
+//! | services | Services | hosts files |
+//! | worker, one per pod | the pod, its folder, its supervisor's state | folder, supervisor, pod status |
+//!
+//! Pods go on when the agent ends, unless [`Options::stop_pods`] says otherwise; the next agent finds
+//! them by their folders.
+
+mod address;
+mod environment;
+mod events;
+mod fields;
+mod hosts;
+mod node;
+mod prepare;
+mod references;
+mod register;
+mod resolve;
+mod status;
+mod volumes;
+mod worker;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::DirBuilderExt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::core::DeserializeGuard;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, ResourceExt};
+use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use self::address::Addresses;
+use self::events::Events;
+use self::node::{Node, Shared};
+use self::register::NodeFacts;
+use self::worker::Worker;
+use crate::image;
+use crate::launch::{self, Bridges};
+use crate::layout::{self, PodDir};
+use crate::options::{Images, Options};
+use crate::spec::PodSpec;
+use crate::state::State;
+
+/// Unpacked image layers may take this much of the disk.
+const IMAGE_QUOTA: u64 = 100 << 30;
+
+/// Runs a node until the token is cancelled.
+pub async fn run(client: Client, options: Options, token: CancellationToken) -> Result<()> {
+    let node = Arc::new(open(client, options).await?);
+    let known = loop {
+        match register::register(&node.client, &node.options, &node.facts).await {
+            Ok(known) => break known,
+            Err(error) => {
+                tracing::warn!(%error, "the node could not be registered");
+                tokio::select! {
+                    () = token.cancelled() => return Ok(()),
+                    () = tokio::time::sleep(Duration::from_secs(1)) => {}
+                }
+            }
+        }
+    };
+    let heart = heartbeat(Arc::clone(&node), known);
+    let services = services(Arc::clone(&node));
+    let pods = pods(Arc::clone(&node));
+    tokio::select! {
+        () = token.cancelled() => {}
+        () = heart => {}
+        () = services => {}
+        () = pods => {}
+    }
+    if node.options.stop_pods {
+        stop_all(&node).await;
+    }
+    if local_pods(&node.options).is_empty() {
+        launch::remove_empty_cgroups();
+    }
+    Ok(())
+}
+
+/// Prepares the machine, and finds the pods that an earlier agent left.
+async fn open(client: Client, options: Options) -> Result<Node> {
+    let prepare = move || -> Result<_> {
+        let failed = |path: std::path::PathBuf| move |source| Error::DataDir { path, source };
+        let pods = layout::pods(&options.data_dir);
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&pods).map_err(failed(pods.clone()))?;
+        let mut shared = Shared {
+            addresses: Addresses::new(options.pod_network),
+            leases: BTreeMap::new(),
+            names: hosts::Names::default(),
+            gpus: BTreeMap::new(),
+        };
+        let mut dirs = Vec::new();
+        for (uid, dir) in local_pods(&options) {
+            let spec = std::fs::read(dir.spec()).ok().and_then(|bytes| serde_json::from_slice::<PodSpec>(&bytes).ok());
+            let finished = State::read(&dir.state()).ok().flatten().is_some_and(|state| state.phase.is_finished());
+            if let Some(spec) = spec.filter(|_| !finished) {
+                Node::restore(&mut shared, &spec);
+            }
+            tracing::info!(uid, supervised = launch::is_supervised(&dir), "found a pod of an earlier agent");
+            dirs.push(dir);
+        }
+        let bridges = Bridges::obtain(&options.supervisor, &dirs).map_err(Error::Bridges)?;
+        let host_image = image::Root::host(options.python.as_deref()).map_err(Error::HostImage)?;
+        let images = match options.images {
+            Images::Host => None,
+            Images::Pull => Some(image::Images::open(&options.data_dir, IMAGE_QUOTA).map_err(Error::Images)?),
+        };
+        let gpus = gpus(&options);
+        Ok((options, shared, bridges, host_image, images, gpus))
+    };
+    let prepared = tokio::task::spawn_blocking(prepare).await.map_err(|_| Error::Interrupted)?;
+    let (options, shared, bridges, host_image, images, gpus) = prepared?;
+    let facts = NodeFacts {
+        capacity: register::capacity(&options, &gpus),
+        host_address: register::host_address(),
+        hostname: options.node_name.clone(),
+        kubelet_port: None,
+        gpus,
+    };
+    let cpus = std::thread::available_parallelism().map_or(2, usize::from);
+    Ok(Node {
+        events: Events::new(client.clone(), &options.node_name),
+        client,
+        facts,
+        bridges,
+        host_image,
+        images,
+        tasks: TaskTracker::new(),
+        launches: Semaphore::new(cpus * 4),
+        shared: Mutex::new(shared),
+        options,
+    })
+}
+
+/// The GPUs of this machine, or as many pretended ones as the administrator says.
+fn gpus(options: &Options) -> Vec<crate::gpu::Gpu> {
+    let found = crate::gpu::inventory();
+    match options.capacity.get("nvidia.com/gpu").and_then(|count| count.parse::<u32>().ok()) {
+        Some(count) if found.len() != count as usize => crate::gpu::simulated(count),
+        _ => found,
+    }
+}
+
+async fn heartbeat(node: Arc<Node>, known: k8s_openapi::api::core::v1::Node) {
+    let mut turn = 0_u32;
+    loop {
+        if let Err(error) = register::renew(&node.client, &known).await {
+            tracing::warn!(%error, "the node's lease could not be renewed");
+        }
+        tokio::time::sleep(register::HEARTBEAT).await;
+        turn += 1;
+        if turn.is_multiple_of(6) {
+            // Also brings back a Node that somebody deleted.
+            if let Err(error) = register::register(&node.client, &node.options, &node.facts).await {
+                tracing::warn!(%error, "the node's status could not be written");
+            }
+        }
+    }
+}
+
+async fn services(node: Arc<Node>) {
+    let api: Api<DeserializeGuard<Service>> = Api::all(node.client.clone());
+    let mut events = Box::pin(watcher(api, watcher::Config::default()).default_backoff());
+    loop {
+        match events.try_next().await {
+            Ok(Some(watcher::Event::Init)) => node.forget_services(),
+            Ok(Some(watcher::Event::InitApply(service) | watcher::Event::Apply(service))) => {
+                if let Ok(service) = service.0 {
+                    node.service(&service, true);
+                }
+            }
+            Ok(Some(watcher::Event::Delete(service))) => {
+                if let Ok(service) = service.0 {
+                    node.service(&service, false);
+                }
+            }
+            Ok(Some(watcher::Event::InitDone)) => {}
+            Ok(None) => return,
+            Err(error) => tracing::warn!(%error, "services could not be watched"),
+        }
+    }
+}
+
+/// Keeps a worker for every pod that is bound here.
+async fn pods(node: Arc<Node>) {
+    let api: Api<DeserializeGuard<Pod>> = Api::all(node.client.clone());
+    let selector = format!("spec.nodeName={}", node.options.node_name);
+    let mut events = Box::pin(watcher(api, watcher::Config::default().fields(&selector)).default_backoff());
+    let mut workers: BTreeMap<String, watch::Sender<Arc<Pod>>> = BTreeMap::new();
+    let mut listed = BTreeSet::new();
+    loop {
+        match events.try_next().await {
+            Ok(Some(watcher::Event::Init)) => listed.clear(),
+            Ok(Some(watcher::Event::InitApply(pod))) => {
+                if let Some(pod) = readable(pod) {
+                    listed.insert(pod.uid().unwrap_or_default());
+                    employ(&node, &mut workers, pod);
+                }
+            }
+            Ok(Some(watcher::Event::Apply(pod))) => {
+                if let Some(pod) = readable(pod) {
+                    employ(&node, &mut workers, pod);
+                }
+            }
+            Ok(Some(watcher::Event::Delete(pod))) => {
+                if let Some(pod) = readable(pod) {
+                    dismiss(&node, &mut workers, &pod.uid().unwrap_or_default());
+                }
+            }
+            Ok(Some(watcher::Event::InitDone)) => {
+                let known: BTreeSet<_> = workers.keys().cloned().chain(local_pods(&node.options).into_iter().map(|(uid, _)| uid)).collect();
+                for uid in known.difference(&listed) {
+                    dismiss(&node, &mut workers, uid);
+                }
+            }
+            Ok(None) => return,
+            Err(error) => tracing::warn!(%error, "pods could not be watched"),
+        }
+    }
+}
+
+/// Gives a pod's worker the newest object; a pod without a worker gets one.
+fn employ(node: &Arc<Node>, workers: &mut BTreeMap<String, watch::Sender<Arc<Pod>>>, pod: Arc<Pod>) {
+    let uid = pod.uid().unwrap_or_default();
+    let finished = pod.status.as_ref().and_then(|status| status.phase.as_deref()).is_some_and(|phase| matches!(phase, "Succeeded" | "Failed"));
+    let host_network = pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or(false);
+    if !finished && !host_network {
+        // As early as can be: its peers look for its name as soon as they run.
+        node.lease(&pod);
+    }
+    if let Some(worker) = workers.get(&uid)
+        && worker.send(Arc::clone(&pod)).is_ok()
+    {
+        return;
+    }
+    let (sender, receiver) = watch::channel(pod);
+    workers.insert(uid, sender);
+    node.tasks.spawn(Worker::new(Arc::clone(node), receiver).run());
+}
+
+/// Ends a pod that the API does not have any more.
+fn dismiss(node: &Arc<Node>, workers: &mut BTreeMap<String, watch::Sender<Arc<Pod>>>, uid: &str) {
+    workers.remove(uid);
+    let dir = PodDir::new(&node.options.data_dir, uid);
+    node.tasks.spawn(worker::bury(Arc::clone(node), dir, uid.to_owned()));
+}
+
+fn readable(pod: DeserializeGuard<Pod>) -> Option<Arc<Pod>> {
+    match pod.0 {
+        Ok(pod) => Some(Arc::new(pod)),
+        Err(error) => {
+            tracing::warn!(pod = ?error.metadata.name, error = error.error, "a pod is not understood");
+            None
+        }
+    }
+}
+
+/// The pods that have a folder here.
+fn local_pods(options: &Options) -> Vec<(String, PodDir)> {
+    let entries = std::fs::read_dir(layout::pods(&options.data_dir)).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.map(|uid| (uid.clone(), PodDir::new(&options.data_dir, &uid))).collect()
+}
+
+async fn stop_all(node: &Arc<Node>) {
+    let stop = |dir: PodDir| async move {
+        let asked = dir.clone();
+        let _ = tokio::task::spawn_blocking(move || launch::stop(&asked, None)).await;
+        while launch::is_supervised(&dir) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    futures::future::join_all(local_pods(&node.options).into_iter().map(|(_, dir)| stop(dir))).await;
+}
+
+/// Why a node cannot run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    #[error("failed to create {}", path.display())]
+    DataDir { path: std::path::PathBuf, source: std::io::Error },
+    #[error("this machine allows no sandboxes; `astrago doctor` says what is missing")]
+    Bridges(#[source] launch::Error),
+    #[error("failed to look at the Python environment")]
+    HostImage(#[source] image::HostError),
+    #[error("failed to open the image store")]
+    Images(#[source] image::Error),
+    #[error("the node was interrupted while it started")]
+    Interrupted,
+}
+
+/// The result of this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

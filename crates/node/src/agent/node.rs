@@ -1,0 +1,137 @@
+//! What all tasks of the agent share.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::{Client, ResourceExt};
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
+
+use super::address::{Addresses, Lease};
+use super::events::Events;
+use super::hosts::Names;
+use super::prepare;
+use super::references;
+use super::register::NodeFacts;
+use crate::gpu::{self, Allocation};
+use crate::image;
+use crate::launch::Bridges;
+use crate::layout::PodDir;
+use crate::options::Options;
+use crate::spec::{Network, PodSpec};
+
+/// The node as its tasks see it.
+pub(super) struct Node {
+    pub(super) client: Client,
+    pub(super) options: Options,
+    pub(super) facts: NodeFacts,
+    pub(super) bridges: Bridges,
+    pub(super) host_image: image::Root,
+    pub(super) images: Option<image::Images>,
+    pub(super) events: Events,
+    pub(super) tasks: TaskTracker,
+    /// Starting a pod is work for the CPU; more at once would only be slower.
+    pub(super) launches: Semaphore,
+    pub(super) shared: Mutex<Shared>,
+}
+
+/// What changes as pods come and go.
+pub(super) struct Shared {
+    pub(super) addresses: Addresses,
+    pub(super) leases: BTreeMap<String, Lease>,
+    pub(super) names: Names,
+    pub(super) gpus: BTreeMap<String, BTreeSet<u32>>,
+}
+
+impl Node {
+    /// Takes note of what a pod of an earlier agent has.
+    pub(super) fn restore(shared: &mut Shared, spec: &PodSpec) {
+        if let Network::Bridge { address, .. } = &spec.network {
+            shared.addresses.restore(&spec.namespace, &spec.uid, *address);
+        }
+        shared.gpus.insert(spec.uid.clone(), spec.gpus.iter().copied().collect());
+    }
+
+    /// The pod's address, and from now on its names.
+    pub(super) fn lease(&self, pod: &Pod) -> Option<Lease> {
+        let uid = pod.uid().unwrap_or_default();
+        let mut shared = self.lock();
+        let lease = shared.addresses.lease(&pod.namespace().unwrap_or_default(), &uid)?;
+        shared.leases.insert(uid, lease.clone());
+        let news = shared.names.add(pod, lease.address);
+        if news {
+            self.publish(&shared, pod.namespace().as_deref());
+        }
+        Some(lease)
+    }
+
+    /// The pod's address, if it has one.
+    pub(super) fn address(&self, uid: &str) -> Option<Ipv4Addr> {
+        self.lock().leases.get(uid).map(|lease| lease.address)
+    }
+
+    /// The pod needs nothing any more.
+    pub(super) fn release(&self, uid: &str) {
+        let mut shared = self.lock();
+        shared.gpus.remove(uid);
+        shared.addresses.release(uid);
+        if shared.names.remove(uid) {
+            self.publish(&shared, None);
+        }
+    }
+
+    /// A Service came, changed or went.
+    pub(super) fn service(&self, service: &Service, present: bool) {
+        let mut shared = self.lock();
+        shared.names.service(service, present);
+        self.publish(&shared, service.namespace().as_deref());
+    }
+
+    /// All Services are about to be told anew.
+    pub(super) fn forget_services(&self) {
+        self.lock().names.forget_services();
+    }
+
+    /// Writes the hosts file of one pod.
+    pub(super) fn write_hosts(&self, dir: &PodDir, uid: &str) -> std::io::Result<()> {
+        prepare::hosts_file(dir, self.lock().names.file(uid))
+    }
+
+    /// GPUs for the containers of a pod; init containers and containers use them one after the other,
+    /// but are given their own.
+    pub(super) fn allocate_gpus(&self, uid: &str, wants: Vec<(String, usize)>) -> references::Result<BTreeMap<String, Allocation>> {
+        let mut shared = self.lock();
+        shared.gpus.remove(uid);
+        let mut taken: BTreeSet<u32> = shared.gpus.values().flatten().copied().collect();
+        let mut given = BTreeMap::new();
+        let mut own = BTreeSet::new();
+        for (container, count) in wants {
+            let allocation = gpu::allocate(&self.facts.gpus, &taken, count)?;
+            taken.extend(&allocation.indices);
+            own.extend(&allocation.indices);
+            given.insert(container, allocation);
+        }
+        shared.gpus.insert(uid.to_owned(), own);
+        Ok(given)
+    }
+
+    /// Brings the hosts files of a namespace's pods, or of all, up to date.
+    fn publish(&self, shared: &Shared, namespace: Option<&str>) {
+        for uid in shared.names.pods_in(namespace) {
+            let dir = PodDir::new(&self.options.data_dir, &uid);
+            // Only for pods that have been made; the others get theirs when they are.
+            if dir.path().join("hosts").exists()
+                && let Err(error) = prepare::hosts_file(&dir, shared.names.file(&uid))
+            {
+                tracing::warn!(uid, %error, "a hosts file could not be written");
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        // Nothing that is done under the lock can panic half-way.
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,331 @@
+//! A pod's volumes as folders of this machine.
+//!
+//! Volumes made of objects are replaced as a whole: the files lie in a folder with a fresh name, a link
+//! `..data` leads to it, and a link per file leads through that. Replacing the one link changes all
+//! files at once, also in containers that run.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown, lchown, symlink};
+use std::path::{Component, Path, PathBuf};
+
+use astrago_api::quantity::Amount;
+use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath, Pod, Volume};
+use kube::ResourceExt;
+
+use super::fields::{self, Facts};
+use super::references::{Error, Objects, Result};
+use crate::layout::{self, PodDir};
+use crate::sandbox::identity;
+
+/// Where a volume is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A folder or file. `same_owners` for those of the host.
+    Path { path: PathBuf, read_only: bool, same_owners: bool },
+    /// In memory, at most that large.
+    Memory { size: Option<u64> },
+}
+
+/// The files of a volume: path, content and mode.
+type Files = BTreeMap<PathBuf, (Vec<u8>, u32)>;
+
+const MODE: i32 = 0o644;
+
+/// Makes all volumes of a pod, or brings those made of objects up to date.
+pub(super) fn make(
+    pod: &Pod,
+    dir: &PodDir,
+    data_dir: &Path,
+    host_paths: &[PathBuf],
+    facts: &Facts<'_>,
+    objects: &Objects,
+) -> Result<BTreeMap<String, Source>> {
+    let spec = pod.spec.as_ref();
+    let group = spec.and_then(|spec| spec.security_context.as_ref()).and_then(|context| context.fs_group);
+    let group = group.and_then(|group| u32::try_from(group).ok());
+    let owner = identity::volume_owner(group);
+    let mut sources = BTreeMap::new();
+    for volume in spec.into_iter().flat_map(|spec| spec.volumes.iter().flatten()) {
+        let path = dir.volume(&volume.name);
+        let failed = |source| Error::WriteVolume { volume: volume.name.clone(), source };
+        let source = if let Some(files) = files(volume, facts, objects)? {
+            publish(&path, &files, owner).map_err(failed)?;
+            Source::Path { path, read_only: true, same_owners: false }
+        } else if let Some(empty) = &volume.empty_dir {
+            let limit = empty.size_limit.as_ref().and_then(|size| Amount::try_from(size).ok());
+            let size = limit.and_then(|limit| u64::try_from(limit.units_up()).ok()).filter(|size| *size > 0);
+            if empty.medium.as_deref() == Some("Memory") {
+                Source::Memory { size }
+            } else {
+                shared_folder(&path, owner, group.is_some()).map_err(failed)?;
+                Source::Path { path, read_only: false, same_owners: false }
+            }
+        } else if let Some(claim) = &volume.persistent_volume_claim {
+            objects.claim(&claim.claim_name)?;
+            let path = layout::claim(data_dir, &pod.namespace().unwrap_or_default(), &claim.claim_name);
+            shared_folder(&path, owner, group.is_some()).map_err(failed)?;
+            Source::Path { path, read_only: claim.read_only.unwrap_or(false), same_owners: false }
+        } else if let Some(host) = &volume.host_path {
+            let path = host_path(&host.path, host.type_.as_deref().unwrap_or_default(), host_paths)
+                .map_err(|problem| Error::Volume { volume: volume.name.clone(), problem })?;
+            Source::Path { path, read_only: false, same_owners: true }
+        } else {
+            let problem = "this node has configMap, secret, projected, downwardAPI, emptyDir, persistentVolumeClaim and hostPath volumes only".to_owned();
+            return Err(Error::Volume { volume: volume.name.clone(), problem });
+        };
+        sources.insert(volume.name.clone(), source);
+    }
+    Ok(sources)
+}
+
+/// The files of a volume that is made of objects; `None` for other volumes.
+fn files(volume: &Volume, facts: &Facts<'_>, objects: &Objects) -> Result<Option<Files>> {
+    let mut files = Files::new();
+    let mut add = |path: &str, bytes: Vec<u8>, mode: i32| {
+        let relative = Path::new(path);
+        let proper = !path.is_empty() && relative.components().all(|part| matches!(part, Component::Normal(_))) && !path.starts_with("..");
+        if !proper {
+            let problem = format!("{path:?} is not a relative path without \"..\"");
+            return Err(Error::Volume { volume: volume.name.clone(), problem });
+        }
+        files.insert(relative.to_owned(), (bytes, mode.unsigned_abs() & 0o777));
+        Ok(())
+    };
+    if let Some(source) = &volume.config_map {
+        let data = objects.config_map(&source.name, source.optional.unwrap_or(false))?;
+        keys(("ConfigMap", &source.name), data, source.items.as_deref(), source.optional, source.default_mode.unwrap_or(MODE), &mut add)?;
+    } else if let Some(source) = &volume.secret {
+        let name = source.secret_name.as_deref().unwrap_or_default();
+        let data = objects.secret(name, source.optional.unwrap_or(false))?;
+        keys(("Secret", name), data, source.items.as_deref(), source.optional, source.default_mode.unwrap_or(MODE), &mut add)?;
+    } else if let Some(source) = &volume.downward_api {
+        downward(source.items.as_deref(), source.default_mode.unwrap_or(MODE), facts, &mut add)?;
+    } else if let Some(projected) = &volume.projected {
+        let mode = projected.default_mode.unwrap_or(MODE);
+        for source in projected.sources.iter().flatten() {
+            if let Some(source) = &source.config_map {
+                let data = objects.config_map(&source.name, source.optional.unwrap_or(false))?;
+                keys(("ConfigMap", &source.name), data, source.items.as_deref(), source.optional, mode, &mut add)?;
+            }
+            if let Some(source) = &source.secret {
+                let data = objects.secret(&source.name, source.optional.unwrap_or(false))?;
+                keys(("Secret", &source.name), data, source.items.as_deref(), source.optional, mode, &mut add)?;
+            }
+            if let Some(source) = &source.downward_api {
+                downward(source.items.as_deref(), mode, facts, &mut add)?;
+            }
+        }
+    } else {
+        return Ok(None);
+    }
+    Ok(Some(files))
+}
+
+fn keys(
+    (kind, name): (&'static str, &str),
+    data: Option<&BTreeMap<String, Vec<u8>>>,
+    items: Option<&[KeyToPath]>,
+    optional: Option<bool>,
+    mode: i32,
+    add: &mut impl FnMut(&str, Vec<u8>, i32) -> Result<()>,
+) -> Result<()> {
+    let Some(data) = data else { return Ok(()) };
+    let Some(items) = items.filter(|items| !items.is_empty()) else {
+        return data.iter().try_for_each(|(key, bytes)| add(key, bytes.clone(), mode));
+    };
+    for item in items {
+        match data.get(&item.key) {
+            Some(bytes) => add(&item.path, bytes.clone(), item.mode.unwrap_or(mode))?,
+            None if optional == Some(true) => {}
+            None => return Err(Error::Key { kind, name: name.to_owned(), key: item.key.clone() }),
+        }
+    }
+    Ok(())
+}
+
+fn downward(
+    items: Option<&[DownwardAPIVolumeFile]>,
+    mode: i32,
+    facts: &Facts<'_>,
+    add: &mut impl FnMut(&str, Vec<u8>, i32) -> Result<()>,
+) -> Result<()> {
+    for item in items.into_iter().flatten() {
+        let spec = facts.pod.spec.as_ref();
+        let (path, value) = if let Some(field) = &item.field_ref {
+            (field.field_path.clone(), fields::field(facts, &field.field_path))
+        } else if let Some(selector) = &item.resource_field_ref {
+            let name = selector.container_name.as_deref().unwrap_or_default();
+            let container = spec.into_iter().flat_map(|spec| &spec.containers).find(|container| container.name == name);
+            (selector.resource.clone(), container.and_then(|container| fields::resource(facts, container, selector)))
+        } else {
+            continue;
+        };
+        let value = value.ok_or(Error::Field { path })?;
+        add(&item.path, value.into_bytes(), item.mode.unwrap_or(mode))?;
+    }
+    Ok(())
+}
+
+/// Replaces the content of a volume, if it is another one.
+fn publish(volume: &Path, files: &Files, owner: Option<(u32, u32)>) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o755).create(volume)?;
+    own(volume, owner)?;
+    let data = volume.join("..data");
+    if is_current(&data, files) {
+        return Ok(());
+    }
+    let fresh = format!("..{}", jiff::Timestamp::now().as_nanosecond());
+    let folder = volume.join(&fresh);
+    fs::create_dir(&folder)?;
+    own(&folder, owner)?;
+    for (path, (bytes, mode)) in files {
+        let file = folder.join(path);
+        let mut above = PathBuf::new();
+        for part in path.parent().into_iter().flat_map(Path::components) {
+            above.push(part);
+            let made = folder.join(&above);
+            if !made.is_dir() {
+                fs::create_dir(&made)?;
+                own(&made, owner)?;
+            }
+        }
+        fs::write(&file, bytes)?;
+        fs::set_permissions(&file, fs::Permissions::from_mode(*mode))?;
+        own(&file, owner)?;
+    }
+    let before = fs::read_link(&data).ok();
+    let draft = volume.join("..data_tmp");
+    let _ = fs::remove_file(&draft);
+    symlink(&fresh, &draft)?;
+    if let Some((user, group)) = owner {
+        lchown(&draft, Some(user), Some(group))?;
+    }
+    fs::rename(&draft, &data)?;
+    let top = |path: &PathBuf| path.components().next().map(|part| PathBuf::from(part.as_os_str()));
+    let wanted: std::collections::BTreeSet<_> = files.keys().filter_map(top).collect();
+    for name in &wanted {
+        let link = volume.join(name);
+        if fs::symlink_metadata(&link).is_err() {
+            symlink(Path::new("..data").join(name), &link)?;
+        }
+    }
+    for entry in fs::read_dir(volume)?.flatten() {
+        let name = PathBuf::from(entry.file_name());
+        let ours = name.to_string_lossy().starts_with("..");
+        if !ours && !wanted.contains(&name) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    match before {
+        Some(before) => fs::remove_dir_all(volume.join(before)),
+        None => Ok(()),
+    }
+}
+
+fn is_current(data: &Path, files: &Files) -> bool {
+    let same = |(path, (bytes, mode)): (&PathBuf, &(Vec<u8>, u32))| {
+        let file = data.join(path);
+        fs::read(&file).is_ok_and(|content| content == *bytes)
+            && fs::metadata(&file).is_ok_and(|metadata| metadata.permissions().mode() & 0o777 == *mode)
+    };
+    fn count(folder: &Path) -> usize {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| if entry.path().is_dir() { count(&entry.path()) } else { 1 }).sum()
+    }
+    data.is_dir() && files.iter().all(same) && count(data) == files.len()
+}
+
+/// A folder that every user of the pod may write in.
+fn shared_folder(path: &Path, owner: Option<(u32, u32)>, grouped: bool) -> io::Result<()> {
+    if !path.is_dir() {
+        fs::create_dir_all(path)?;
+        own(path, owner)?;
+        // With a group of its own, what is made in it belongs to the group.
+        let mode = if grouped { 0o2777 } else { 0o777 };
+        fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    }
+    Ok(())
+}
+
+fn own(path: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
+    owner.map_or(Ok(()), |(user, group)| chown(path, Some(user), Some(group)))
+}
+
+/// The folder or file behind a hostPath, if the administrator allows it. Links are followed first, so
+/// that none leads out of what is allowed.
+fn host_path(path: &str, kind: &str, allowed: &[PathBuf]) -> Result<PathBuf, String> {
+    let wanted = Path::new(path);
+    let inside = |path: &Path| allowed.iter().any(|root| root.canonicalize().is_ok_and(|root| path.starts_with(root)));
+    let refused = || format!("hostPath {path} is not among the folders that the administrator of this node allows");
+    if !wanted.is_absolute() || wanted.components().any(|part| part == Component::ParentDir) {
+        return Err(refused());
+    }
+    if !wanted.exists() && matches!(kind, "DirectoryOrCreate" | "FileOrCreate") {
+        let above = wanted.ancestors().find(|above| above.exists()).and_then(|above| above.canonicalize().ok());
+        if !above.is_some_and(|above| inside(&above)) {
+            return Err(refused());
+        }
+        let made = if kind == "FileOrCreate" { fs::File::create(wanted).map(drop) } else { fs::create_dir_all(wanted) };
+        made.map_err(|error| format!("hostPath {path} cannot be created: {error}"))?;
+    }
+    let real = wanted.canonicalize().map_err(|_| {
+        if inside(wanted) { format!("hostPath {path} does not exist") } else { refused() }
+    })?;
+    if !inside(&real) {
+        return Err(refused());
+    }
+    let fits = match kind {
+        "Directory" | "DirectoryOrCreate" => real.is_dir(),
+        "File" | "FileOrCreate" => real.is_file(),
+        _ => true,
+    };
+    if fits { Ok(real) } else { Err(format!("hostPath {path} is not a {kind}")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(all: &[(&str, &str, u32)]) -> Files {
+        all.iter().map(|(path, text, mode)| (PathBuf::from(path), (text.as_bytes().to_vec(), *mode))).collect()
+    }
+
+    #[test]
+    fn a_volume_changes_as_a_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let volume = directory.path().join("v");
+        let read = |name: &str| fs::read_to_string(volume.join(name)).ok();
+        publish(&volume, &files(&[("a", "1", 0o644), ("sub/b", "2", 0o400)]), None).unwrap();
+        assert_eq!((read("a").as_deref(), read("sub/b").as_deref()), (Some("1"), Some("2")));
+        let first = fs::read_link(volume.join("..data")).unwrap();
+        publish(&volume, &files(&[("a", "1", 0o644), ("sub/b", "2", 0o400)]), None).unwrap();
+        assert_eq!(fs::read_link(volume.join("..data")).unwrap(), first, "nothing changed");
+        publish(&volume, &files(&[("a", "3", 0o755), ("c", "4", 0o644)]), None).unwrap();
+        assert_eq!((read("a").as_deref(), read("c").as_deref(), read("sub/b")), (Some("3"), Some("4"), None));
+        assert_eq!(fs::metadata(volume.join("a")).unwrap().permissions().mode() & 0o777, 0o755);
+        assert!(!volume.join(first).exists());
+    }
+
+    #[test]
+    fn host_paths_are_refused_unless_allowed_also_through_links() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        let (open, closed) = (root.join("open"), root.join("closed"));
+        fs::create_dir(&open).unwrap();
+        fs::create_dir(&closed).unwrap();
+        symlink(&closed, open.join("link")).unwrap();
+        let allowed = [open.clone()];
+        let check = |path: PathBuf, kind: &str| host_path(path.to_str().unwrap(), kind, &allowed);
+        assert_eq!(check(open.clone(), "").unwrap(), open);
+        assert_eq!(check(open.join("new"), "DirectoryOrCreate").unwrap(), open.join("new"));
+        assert!(check(closed.clone(), "").is_err());
+        assert!(check(open.join("link"), "").is_err());
+        assert!(check(open.join("../closed"), "").is_err());
+        assert!(check(closed.join("new"), "DirectoryOrCreate").is_err());
+        assert!(check(open.join("link/new"), "DirectoryOrCreate").is_err());
+        assert!(!closed.join("new").exists());
+        assert!(check(open.join("missing"), "").unwrap_err().contains("does not exist"));
+    }
+}

@@ -1,0 +1,331 @@
+//! One task per pod: from the pod's object and the supervisor's state to what has to be done.
+//!
+//! The task looks at four things, and at nothing that it remembers: the object (is it to be deleted?),
+//! the pod's folder, its lock (does a supervisor live?) and its state file. So it makes no difference
+//! whether this agent or an earlier one began.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::sync::watch;
+
+use super::node::Node;
+use super::prepare;
+use super::references::Error;
+use super::status::{self, Observed};
+use crate::control::{Channel, Request, Response};
+use crate::launch;
+use crate::layout::PodDir;
+use crate::spec::PodSpec;
+use crate::state::State;
+
+/// How long to wait before trying again what failed.
+const RETRY_FIRST: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(30);
+/// How often volumes are compared with the objects that they are made of.
+const REFRESH: Duration = Duration::from_secs(30);
+
+/// What to do after a step.
+enum Next {
+    /// Wait for news, or for the time to refresh.
+    Wait,
+    /// Do the next step at once.
+    Again,
+    /// The pod is gone.
+    Gone,
+}
+
+/// The task of one pod.
+pub(super) struct Worker {
+    node: Arc<Node>,
+    pod: watch::Receiver<Arc<Pod>>,
+    dir: PodDir,
+    uid: String,
+    /// News of the supervisor; `None` once it is gone.
+    follower: Option<watch::Receiver<State>>,
+    asked_to_stop: Option<u64>,
+    told: Option<Value>,
+    warned: usize,
+    retry: Duration,
+}
+
+impl Worker {
+    pub(super) fn new(node: Arc<Node>, pod: watch::Receiver<Arc<Pod>>) -> Self {
+        let uid = pod.borrow().uid().unwrap_or_default();
+        let dir = PodDir::new(&node.options.data_dir, &uid);
+        Self { node, pod, dir, uid, follower: None, asked_to_stop: None, told: None, warned: 0, retry: RETRY_FIRST }
+    }
+
+    /// Works until the pod is gone, or until nobody is interested any more.
+    pub(super) async fn run(mut self) {
+        loop {
+            let pod = self.pod.borrow_and_update().clone();
+            let pause = match self.step(&pod).await {
+                Ok(Next::Gone) => return,
+                Ok(Next::Again) => continue,
+                Ok(Next::Wait) => {
+                    self.retry = RETRY_FIRST;
+                    REFRESH
+                }
+                Err(problem) => {
+                    tracing::warn!(pod = %pod.name_any(), namespace = ?pod.namespace(), error = %crate::sandbox::process::chain(&*problem), "a step of a pod failed");
+                    let pause = self.retry;
+                    self.retry = (self.retry * 2).min(RETRY_MAX);
+                    pause
+                }
+            };
+            let news = async {
+                match &mut self.follower {
+                    Some(follower) => follower.changed().await.is_ok(),
+                    None => std::future::pending().await,
+                }
+            };
+            let supervised = tokio::select! {
+                changed = self.pod.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    true
+                }
+                alive = news => alive,
+                () = tokio::time::sleep(pause) => true,
+            };
+            if !supervised {
+                self.follower = None;
+                self.wait_for_lock().await;
+            }
+        }
+    }
+
+    async fn step(&mut self, pod: &Arc<Pod>) -> Result<Next, Box<dyn std::error::Error + Send + Sync>> {
+        let deleted = pod.metadata.deletion_timestamp.is_some();
+        if self.follower.is_none() && launch::is_supervised(&self.dir) {
+            self.follower = self.follow().await;
+        }
+        let state = match &self.follower {
+            Some(follower) => Some(follower.borrow().clone()),
+            None => State::read(&self.dir.state())?,
+        };
+        let finished = state.as_ref().is_some_and(|state| state.phase.is_finished());
+        match (&self.follower, deleted) {
+            (Some(_), true) if !finished => {
+                self.stop(pod).await?;
+                self.report(pod, state.as_ref(), None).await?;
+                Ok(Next::Wait)
+            }
+            (Some(_), _) => {
+                self.report(pod, state.as_ref(), None).await?;
+                if !finished {
+                    self.refresh(pod).await?;
+                }
+                Ok(Next::Wait)
+            }
+            (None, true) => {
+                if state.is_some() {
+                    self.report(pod, Some(&ended(state.unwrap_or_default())), None).await?;
+                }
+                self.delete(pod).await?;
+                self.clean().await?;
+                Ok(Next::Gone)
+            }
+            (None, false) if finished => {
+                self.node.release(&self.uid);
+                self.report(pod, state.as_ref(), None).await?;
+                let uid = self.uid.clone();
+                tokio::task::spawn_blocking(move || launch::remove_cgroups(&uid)).await??;
+                Ok(Next::Wait)
+            }
+            (None, false) if is_terminal(pod) => Ok(Next::Wait),
+            (None, false) => {
+                if let Err(error) = self.start(pod).await {
+                    let message = crate::sandbox::process::chain(&error);
+                    self.node.events.warn(pod, error.event(), &message).await;
+                    self.report(pod, state.as_ref(), Some((error.reason(), message))).await?;
+                    return Err(error.into());
+                }
+                Ok(Next::Again)
+            }
+        }
+    }
+
+    /// Starts the pod's supervisor, after everything that it needs has been made.
+    async fn start(&mut self, pod: &Arc<Pod>) -> Result<(), Error> {
+        if !self.dir.spec().exists() {
+            prepare::pod(&self.node, pod, &self.dir).await?;
+        }
+        let _slot = self.node.launches.acquire().await.ok();
+        let (node, dir) = (Arc::clone(&self.node), self.dir.clone());
+        let started = tokio::task::spawn_blocking(move || launch::start(&node.options.supervisor, &node.bridges, &dir));
+        started.await.unwrap_or_else(|error| Err(launch::Error::Refused(error.to_string())))?;
+        Ok(())
+    }
+
+    /// Brings volumes made of objects up to date.
+    async fn refresh(&self, pod: &Arc<Pod>) -> Result<(), Error> {
+        if prepare::refers_to_objects(pod) {
+            prepare::volumes(&self.node, pod, &self.dir).await?;
+        }
+        Ok(())
+    }
+
+    async fn stop(&mut self, pod: &Pod) -> Result<(), launch::Error> {
+        let grace = pod.metadata.deletion_grace_period_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(30);
+        if self.asked_to_stop.is_none_or(|asked| grace < asked) {
+            let dir = self.dir.clone();
+            let asked = tokio::task::spawn_blocking(move || launch::stop(&dir, Some(grace))).await;
+            asked.unwrap_or_else(|error| Err(launch::Error::Refused(error.to_string())))?;
+            self.node.events.note(pod, "Killing", "stopping the pod's containers").await;
+            self.asked_to_stop = Some(grace);
+        }
+        Ok(())
+    }
+
+    /// Listens to the supervisor.
+    async fn follow(&self) -> Option<watch::Receiver<State>> {
+        let dir = self.dir.clone();
+        let connected = tokio::task::spawn_blocking(move || {
+            let channel = Channel::connect(dir.path())?;
+            channel.send(&Request::Watch, &[])?;
+            Ok::<_, crate::control::Error>(channel.into_stream())
+        });
+        let stream = connected.await.ok()?.ok()?;
+        stream.set_nonblocking(true).ok()?;
+        let mut lines = BufReader::new(tokio::net::UnixStream::from_std(stream).ok()?).lines();
+        let first = parse(&lines.next_line().await.ok()??)?;
+        let (sender, receiver) = watch::channel(first);
+        self.node.tasks.spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                let Some(state) = parse(&line) else { break };
+                if sender.send(state).is_err() {
+                    break;
+                }
+            }
+        });
+        Some(receiver)
+    }
+
+    /// A supervisor that closed its socket holds the lock for a moment longer.
+    async fn wait_for_lock(&self) {
+        for _ in 0..200 {
+            if !launch::is_supervised(&self.dir) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Tells the API, if there is news.
+    async fn report(&mut self, pod: &Pod, state: Option<&State>, waiting: Option<(&str, String)>) -> kube::Result<()> {
+        if is_terminal(pod) {
+            return Ok(());
+        }
+        if let Some(state) = state {
+            for warning in state.warnings.iter().skip(self.warned) {
+                self.node.events.warn(pod, "LimitsNotEnforced", warning).await;
+            }
+            self.warned = state.warnings.len().max(self.warned);
+        }
+        let spec: Option<PodSpec> = std::fs::read(self.dir.spec()).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let observed = Observed {
+            spec: spec.as_ref(),
+            state,
+            waiting,
+            address: self.node.address(&self.uid),
+            host_address: self.node.facts.host_address,
+            now: Timestamp::now(),
+        };
+        let mut status = json!(status::of(pod, &observed));
+        if let Some(fields) = status.as_object_mut() {
+            for name in ["reason", "message"] {
+                fields.entry(name).or_insert(Value::Null);
+            }
+        }
+        if self.told.as_ref() == Some(&status) {
+            return Ok(());
+        }
+        let api: Api<Pod> = Api::namespaced(self.node.client.clone(), &pod.namespace().unwrap_or_default());
+        let patch = Patch::Merge(json!({"metadata": {"uid": self.uid}, "status": status}));
+        match api.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await {
+            // Gone, or another pod of that name: nobody to tell.
+            Err(kube::Error::Api(error)) if error.code == 404 || error.code == 409 => {}
+            other => drop(other?),
+        }
+        self.told = Some(status);
+        Ok(())
+    }
+
+    /// Takes the object away, as the one who ran it.
+    async fn delete(&self, pod: &Pod) -> kube::Result<()> {
+        let api: Api<Pod> = Api::namespaced(self.node.client.clone(), &pod.namespace().unwrap_or_default());
+        let parameters = DeleteParams {
+            grace_period_seconds: Some(0),
+            preconditions: Some(Preconditions { uid: Some(self.uid.clone()), resource_version: None }),
+            ..DeleteParams::default()
+        };
+        match api.delete(&pod.name_any(), &parameters).await {
+            Err(kube::Error::Api(error)) if error.code == 404 || error.code == 409 => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Takes away everything but the logs.
+    async fn clean(&self) -> Result<(), launch::Error> {
+        self.node.release(&self.uid);
+        clean(self.dir.clone(), self.uid.clone()).await
+    }
+}
+
+/// Ends a pod that the API does not know (any more), and takes away everything but its logs.
+pub(super) async fn bury(node: Arc<Node>, dir: PodDir, uid: String) {
+    for attempt in 0.. {
+        if launch::is_supervised(&dir) {
+            let asked = dir.clone();
+            // Nobody waits for it: a short grace period, as kubelets give.
+            let _ = tokio::task::spawn_blocking(move || launch::stop(&asked, Some(2))).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        }
+        match clean(dir.clone(), uid.clone()).await {
+            Ok(()) => break,
+            Err(error) if attempt > 100 => {
+                tracing::error!(uid, error = %crate::sandbox::process::chain(&error), "a pod could not be removed");
+                break;
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+    node.release(&uid);
+}
+
+async fn clean(dir: PodDir, uid: String) -> Result<(), launch::Error> {
+    let removed = tokio::task::spawn_blocking(move || launch::remove(&dir, &uid)).await;
+    removed.unwrap_or_else(|error| Err(launch::Error::Refused(error.to_string())))
+}
+
+fn parse(line: &str) -> Option<State> {
+    match serde_json::from_str(line) {
+        Ok(Response::State(state)) => Some(*state),
+        _ => None,
+    }
+}
+
+fn is_terminal(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+/// The state of a pod whose supervisor is gone and will not come back.
+fn ended(mut state: State) -> State {
+    crate::supervisor::recover(&mut state, Timestamp::now());
+    if !state.phase.is_finished() {
+        let well = state.containers.iter().all(|container| container.terminated().is_some_and(|end| end.exit_code == 0));
+        state.phase = if well { crate::phase::Phase::Succeeded } else { crate::phase::Phase::Failed };
+    }
+    state
+}
