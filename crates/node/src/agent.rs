@@ -93,7 +93,11 @@ async fn open(client: Client, options: Options) -> Result<Node> {
     let prepare = move || -> Result<_> {
         let failed = |path: std::path::PathBuf| move |source| Error::DataDir { path, source };
         let pods = layout::pods(&options.data_dir);
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&pods).map_err(failed(pods.clone()))?;
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&pods)
+            .map_err(failed(pods.clone()))?;
         let mut shared = Shared {
             addresses: Addresses::new(options.pod_network),
             leases: BTreeMap::new(),
@@ -102,24 +106,37 @@ async fn open(client: Client, options: Options) -> Result<Node> {
         };
         let mut dirs = Vec::new();
         for (uid, dir) in local_pods(&options) {
-            let spec = std::fs::read(dir.spec()).ok().and_then(|bytes| serde_json::from_slice::<PodSpec>(&bytes).ok());
-            let finished = State::read(&dir.state()).ok().flatten().is_some_and(|state| state.phase.is_finished());
+            let spec = std::fs::read(dir.spec())
+                .ok()
+                .and_then(|bytes| serde_json::from_slice::<PodSpec>(&bytes).ok());
+            let finished = State::read(&dir.state())
+                .ok()
+                .flatten()
+                .is_some_and(|state| state.phase.is_finished());
             if let Some(spec) = spec.filter(|_| !finished) {
                 Node::restore(&mut shared, &spec);
             }
-            tracing::info!(uid, supervised = launch::is_supervised(&dir), "found a pod of an earlier agent");
+            tracing::info!(
+                uid,
+                supervised = launch::is_supervised(&dir),
+                "found a pod of an earlier agent"
+            );
             dirs.push(dir);
         }
         let bridges = Bridges::obtain(&options.supervisor, &dirs).map_err(Error::Bridges)?;
         let host_image = image::Root::host(options.python.as_deref()).map_err(Error::HostImage)?;
         let images = match options.images {
             Images::Host => None,
-            Images::Pull => Some(image::Images::open(&options.data_dir, IMAGE_QUOTA).map_err(Error::Images)?),
+            Images::Pull => {
+                Some(image::Images::open(&options.data_dir, IMAGE_QUOTA).map_err(Error::Images)?)
+            }
         };
         let gpus = gpus(&options);
         Ok((options, shared, bridges, host_image, images, gpus))
     };
-    let prepared = tokio::task::spawn_blocking(prepare).await.map_err(|_| Error::Interrupted)?;
+    let prepared = tokio::task::spawn_blocking(prepare)
+        .await
+        .map_err(|_| Error::Interrupted)?;
     let (options, shared, bridges, host_image, images, gpus) = prepared?;
     let facts = NodeFacts {
         capacity: register::capacity(&options, &gpus),
@@ -146,7 +163,11 @@ async fn open(client: Client, options: Options) -> Result<Node> {
 /// The GPUs of this machine, or as many pretended ones as the administrator says.
 fn gpus(options: &Options) -> Vec<crate::gpu::Gpu> {
     let found = crate::gpu::inventory();
-    match options.capacity.get("nvidia.com/gpu").and_then(|count| count.parse::<u32>().ok()) {
+    match options
+        .capacity
+        .get("nvidia.com/gpu")
+        .and_then(|count| count.parse::<u32>().ok())
+    {
         Some(count) if found.len() != count as usize => crate::gpu::simulated(count),
         _ => found,
     }
@@ -196,7 +217,8 @@ async fn services(node: Arc<Node>) {
 async fn pods(node: Arc<Node>) {
     let api: Api<DeserializeGuard<Pod>> = Api::all(node.client.clone());
     let selector = format!("spec.nodeName={}", node.options.node_name);
-    let mut events = Box::pin(watcher(api, watcher::Config::default().fields(&selector)).default_backoff());
+    let mut events =
+        Box::pin(watcher(api, watcher::Config::default().fields(&selector)).default_backoff());
     let mut workers: BTreeMap<String, watch::Sender<Arc<Pod>>> = BTreeMap::new();
     let mut listed = BTreeSet::new();
     loop {
@@ -219,7 +241,11 @@ async fn pods(node: Arc<Node>) {
                 }
             }
             Ok(Some(watcher::Event::InitDone)) => {
-                let known: BTreeSet<_> = workers.keys().cloned().chain(local_pods(&node.options).into_iter().map(|(uid, _)| uid)).collect();
+                let known: BTreeSet<_> = workers
+                    .keys()
+                    .cloned()
+                    .chain(local_pods(&node.options).into_iter().map(|(uid, _)| uid))
+                    .collect();
                 for uid in known.difference(&listed) {
                     dismiss(&node, &mut workers, uid);
                 }
@@ -231,10 +257,22 @@ async fn pods(node: Arc<Node>) {
 }
 
 /// Gives a pod's worker the newest object; a pod without a worker gets one.
-fn employ(node: &Arc<Node>, workers: &mut BTreeMap<String, watch::Sender<Arc<Pod>>>, pod: Arc<Pod>) {
+fn employ(
+    node: &Arc<Node>,
+    workers: &mut BTreeMap<String, watch::Sender<Arc<Pod>>>,
+    pod: Arc<Pod>,
+) {
     let uid = pod.uid().unwrap_or_default();
-    let finished = pod.status.as_ref().and_then(|status| status.phase.as_deref()).is_some_and(|phase| matches!(phase, "Succeeded" | "Failed"));
-    let host_network = pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or(false);
+    let finished = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref())
+        .is_some_and(|phase| matches!(phase, "Succeeded" | "Failed"));
+    let host_network = pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.host_network)
+        .unwrap_or(false);
     if !finished && !host_network {
         // As early as can be: its peers look for its name as soon as they run.
         node.lease(&pod);
@@ -246,14 +284,16 @@ fn employ(node: &Arc<Node>, workers: &mut BTreeMap<String, watch::Sender<Arc<Pod
     }
     let (sender, receiver) = watch::channel(pod);
     workers.insert(uid, sender);
-    node.tasks.spawn(Worker::new(Arc::clone(node), receiver).run());
+    node.tasks
+        .spawn(Worker::new(Arc::clone(node), receiver).run());
 }
 
 /// Ends a pod that the API does not have any more.
 fn dismiss(node: &Arc<Node>, workers: &mut BTreeMap<String, watch::Sender<Arc<Pod>>>, uid: &str) {
     workers.remove(uid);
     let dir = PodDir::new(&node.options.data_dir, uid);
-    node.tasks.spawn(worker::bury(Arc::clone(node), dir, uid.to_owned()));
+    node.tasks
+        .spawn(worker::bury(Arc::clone(node), dir, uid.to_owned()));
 }
 
 fn readable(pod: DeserializeGuard<Pod>) -> Option<Arc<Pod>> {
@@ -268,9 +308,14 @@ fn readable(pod: DeserializeGuard<Pod>) -> Option<Arc<Pod>> {
 
 /// The pods that have a folder here.
 fn local_pods(options: &Options) -> Vec<(String, PodDir)> {
-    let entries = std::fs::read_dir(layout::pods(&options.data_dir)).into_iter().flatten().flatten();
+    let entries = std::fs::read_dir(layout::pods(&options.data_dir))
+        .into_iter()
+        .flatten()
+        .flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    names.map(|uid| (uid.clone(), PodDir::new(&options.data_dir, &uid))).collect()
+    names
+        .map(|uid| (uid.clone(), PodDir::new(&options.data_dir, &uid)))
+        .collect()
 }
 
 async fn stop_all(node: &Arc<Node>) {
@@ -281,7 +326,12 @@ async fn stop_all(node: &Arc<Node>) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    futures::future::join_all(local_pods(&node.options).into_iter().map(|(_, dir)| stop(dir))).await;
+    futures::future::join_all(
+        local_pods(&node.options)
+            .into_iter()
+            .map(|(_, dir)| stop(dir)),
+    )
+    .await;
 }
 
 /// Why a node cannot run.
@@ -289,7 +339,10 @@ async fn stop_all(node: &Arc<Node>) {
 #[non_exhaustive]
 pub enum Error {
     #[error("failed to create {}", path.display())]
-    DataDir { path: std::path::PathBuf, source: std::io::Error },
+    DataDir {
+        path: std::path::PathBuf,
+        source: std::io::Error,
+    },
     #[error("this machine allows no sandboxes; `astrago doctor` says what is missing")]
     Bridges(#[source] launch::Error),
     #[error("failed to look at the Python environment")]
@@ -300,5 +353,4 @@ pub enum Error {
     Interrupted,
 }
 
-/// The result of this module.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+type Result<T, E = Error> = std::result::Result<T, E>;

@@ -46,9 +46,12 @@ impl Addresses {
         let offset = u32::from(address).wrapping_sub(self.network);
         let subnet = offset >> (32 - u32::from(SUBNET));
         if subnet < self.subnets {
-            self.by_namespace.entry(namespace.to_owned()).or_insert(subnet);
+            self.by_namespace
+                .entry(namespace.to_owned())
+                .or_insert(subnet);
         }
-        self.by_pod.insert(uid.to_owned(), (namespace.to_owned(), address));
+        self.by_pod
+            .insert(uid.to_owned(), (namespace.to_owned(), address));
     }
 
     /// The pod's address, given out now if it has none. `None` when all are in use.
@@ -62,13 +65,20 @@ impl Addresses {
             let taken: BTreeSet<_> = self.by_pod.values().map(|(_, address)| *address).collect();
             let last = self.last.get(namespace).copied().unwrap_or(1);
             // The first address is the gateway's, the last one everybody's.
-            let found = (0..size - 3).map(|step| 2 + (last - 1 + step) % (size - 3)).find(|host| !taken.contains(&Ipv4Addr::from(base + host)))?;
+            let found = (0..size - 3)
+                .map(|step| 2 + (last - 1 + step) % (size - 3))
+                .find(|host| !taken.contains(&Ipv4Addr::from(base + host)))?;
             self.last.insert(namespace.to_owned(), found);
             let address = Ipv4Addr::from(base + found);
-            self.by_pod.insert(uid.to_owned(), (namespace.to_owned(), address));
+            self.by_pod
+                .insert(uid.to_owned(), (namespace.to_owned(), address));
             address
         };
-        Some(Lease { bridge: format!("ns{subnet}"), address, prefix: SUBNET })
+        Some(Lease {
+            bridge: format!("ns{subnet}"),
+            address,
+            prefix: SUBNET,
+        })
     }
 
     /// The pod is gone, or has ended for good.
@@ -81,11 +91,21 @@ impl Addresses {
             return Some(*subnet);
         }
         let used: BTreeSet<_> = self.by_namespace.values().copied().collect();
-        let free = (0..self.subnets).find(|subnet| !used.contains(subnet)).or_else(|| {
-            let busy: BTreeSet<_> = self.by_pod.values().map(|(namespace, _)| namespace.clone()).collect();
-            let idle = self.by_namespace.keys().find(|namespace| !busy.contains(*namespace)).cloned()?;
-            self.by_namespace.remove(&idle)
-        })?;
+        let free = (0..self.subnets)
+            .find(|subnet| !used.contains(subnet))
+            .or_else(|| {
+                let busy: BTreeSet<_> = self
+                    .by_pod
+                    .values()
+                    .map(|(namespace, _)| namespace.clone())
+                    .collect();
+                let idle = self
+                    .by_namespace
+                    .keys()
+                    .find(|namespace| !busy.contains(*namespace))
+                    .cloned()?;
+                self.by_namespace.remove(&idle)
+            })?;
         self.by_namespace.insert(namespace.to_owned(), free);
         Some(free)
     }
@@ -105,9 +125,18 @@ mod tests {
         let a = all.lease("one", "a").unwrap();
         let b = all.lease("one", "b").unwrap();
         let c = all.lease("two", "c").unwrap();
-        assert_eq!((a.bridge.as_str(), a.address), ("ns0", Ipv4Addr::new(10, 224, 0, 2)));
-        assert_eq!((b.bridge.as_str(), b.address), ("ns0", Ipv4Addr::new(10, 224, 0, 3)));
-        assert_eq!((c.bridge.as_str(), c.address), ("ns1", Ipv4Addr::new(10, 224, 4, 2)));
+        assert_eq!(
+            (a.bridge.as_str(), a.address),
+            ("ns0", Ipv4Addr::new(10, 224, 0, 2))
+        );
+        assert_eq!(
+            (b.bridge.as_str(), b.address),
+            ("ns0", Ipv4Addr::new(10, 224, 0, 3))
+        );
+        assert_eq!(
+            (c.bridge.as_str(), c.address),
+            ("ns1", Ipv4Addr::new(10, 224, 4, 2))
+        );
         assert_eq!(all.lease("one", "a").unwrap(), a);
     }
 
@@ -115,7 +144,10 @@ mod tests {
     fn a_new_agent_gives_nobody_an_address_that_is_in_use() {
         let mut all = addresses();
         all.restore("two", "c", Ipv4Addr::new(10, 224, 4, 2));
-        assert_eq!(all.lease("two", "d").unwrap().address, Ipv4Addr::new(10, 224, 4, 3));
+        assert_eq!(
+            all.lease("two", "d").unwrap().address,
+            Ipv4Addr::new(10, 224, 4, 3)
+        );
         assert_eq!(all.lease("two", "c").unwrap().bridge, "ns1");
         assert_eq!(all.lease("one", "a").unwrap().bridge, "ns0");
     }

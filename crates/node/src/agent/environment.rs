@@ -27,13 +27,21 @@ pub(super) fn resolve(
         };
         if let Some(reference) = &source.config_map_ref {
             let optional = reference.optional.unwrap_or(false);
-            for (key, bytes) in objects.config_map(&reference.name, optional)?.into_iter().flatten() {
+            for (key, bytes) in objects
+                .config_map(&reference.name, optional)?
+                .into_iter()
+                .flatten()
+            {
                 add(key, String::from_utf8(bytes.clone()).ok());
             }
         }
         if let Some(reference) = &source.secret_ref {
             let optional = reference.optional.unwrap_or(false);
-            for (key, bytes) in objects.secret(&reference.name, optional)?.into_iter().flatten() {
+            for (key, bytes) in objects
+                .secret(&reference.name, optional)?
+                .into_iter()
+                .flatten()
+            {
                 add(key, String::from_utf8(bytes.clone()).ok());
             }
         }
@@ -41,7 +49,9 @@ pub(super) fn resolve(
     for variable in container.env.iter().flatten() {
         let value = match (&variable.value, &variable.value_from) {
             (_, Some(source)) => from(source, container, facts, objects)?,
-            (value, None) => Some(expand(value.as_deref().unwrap_or_default(), |name| all.get(name))),
+            (value, None) => Some(expand(value.as_deref().unwrap_or_default(), |name| {
+                all.get(name)
+            })),
         };
         if let Some(value) = value {
             all.set(&variable.name, value);
@@ -61,7 +71,10 @@ pub(super) fn expand<'a>(text: &str, lookup: impl Fn(&str) -> Option<&'a str>) -
         if let Some(after) = rest.strip_prefix('$') {
             result.push('$');
             rest = after;
-        } else if let Some((name, after)) = rest.strip_prefix('(').and_then(|inner| inner.split_once(')')) {
+        } else if let Some((name, after)) = rest
+            .strip_prefix('(')
+            .and_then(|inner| inner.split_once(')'))
+        {
             match lookup(name) {
                 Some(value) => result.push_str(value),
                 None => {
@@ -85,7 +98,10 @@ struct Variables(Vec<(String, String)>);
 
 impl Variables {
     fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.0
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
     }
 
     fn set(&mut self, name: &str, value: String) {
@@ -97,25 +113,39 @@ impl Variables {
 }
 
 /// The value behind a reference; `None` for one that is optional and missing.
-fn from(source: &EnvVarSource, container: &Container, facts: &Facts<'_>, objects: &Objects) -> Result<Option<String>> {
+fn from(
+    source: &EnvVarSource,
+    container: &Container,
+    facts: &Facts<'_>,
+    objects: &Objects,
+) -> Result<Option<String>> {
     if let Some(field) = &source.field_ref {
         return fields::field(facts, &field.field_path)
             .map(Some)
-            .ok_or_else(|| Error::Field { path: field.field_path.clone() });
+            .ok_or_else(|| Error::Field {
+                path: field.field_path.clone(),
+            });
     }
     if let Some(resource) = &source.resource_field_ref {
         return fields::resource(facts, container, resource)
             .map(Some)
-            .ok_or_else(|| Error::Field { path: resource.resource.clone() });
+            .ok_or_else(|| Error::Field {
+                path: resource.resource.clone(),
+            });
     }
     let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
-    let pick = |kind, name: &str, key: &str, optional: bool, data: Option<&BTreeMap<String, Vec<u8>>>| {
-        match data.and_then(|data| data.get(key)) {
-            Some(bytes) => Ok(Some(text(bytes))),
-            None if optional => Ok(None),
-            None => Err(Error::Key { kind, name: name.to_owned(), key: key.to_owned() }),
-        }
-    };
+    let pick =
+        |kind, name: &str, key: &str, optional: bool, data: Option<&BTreeMap<String, Vec<u8>>>| {
+            match data.and_then(|data| data.get(key)) {
+                Some(bytes) => Ok(Some(text(bytes))),
+                None if optional => Ok(None),
+                None => Err(Error::Key {
+                    kind,
+                    name: name.to_owned(),
+                    key: key.to_owned(),
+                }),
+            }
+        };
     if let Some(reference) = &source.config_map_key_ref {
         let optional = reference.optional.unwrap_or(false);
         let data = objects.config_map(&reference.name, optional)?;
@@ -162,7 +192,16 @@ mod tests {
         let facts = Facts::for_tests(&pod);
         let image = [("PATH".to_owned(), "/bin".to_owned())];
         let got = resolve(&container, &facts, &Objects::default(), &image).unwrap();
-        let want = [("PATH", "/mine:/bin"), ("A", "1"), ("B", "1-$(C)"), ("C", "3"), ("NAME", "p")];
-        assert_eq!(got, want.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let want = [
+            ("PATH", "/mine:/bin"),
+            ("A", "1"),
+            ("B", "1-$(C)"),
+            ("C", "3"),
+            ("NAME", "p"),
+        ];
+        assert_eq!(
+            got,
+            want.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        );
     }
 }

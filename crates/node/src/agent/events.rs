@@ -19,8 +19,14 @@ pub(super) struct Events {
 
 impl Events {
     pub(super) fn new(client: Client, node_name: &str) -> Self {
-        let reporter = Reporter { controller: "astrago-node".to_owned(), instance: Some(node_name.to_owned()) };
-        Self { recorder: Recorder::new(client, reporter), said: Mutex::default() }
+        let reporter = Reporter {
+            controller: "astrago-node".to_owned(),
+            instance: Some(node_name.to_owned()),
+        };
+        Self {
+            recorder: Recorder::new(client, reporter),
+            said: Mutex::default(),
+        }
     }
 
     /// Something went wrong.
@@ -47,7 +53,13 @@ impl Events {
         while note.len() > 1024 {
             note.pop();
         }
-        let event = Event { type_, reason: reason.to_owned(), note: Some(note), action: "Running".to_owned(), secondary: None };
+        let event = Event {
+            type_,
+            reason: reason.to_owned(),
+            note: Some(note),
+            action: "Running".to_owned(),
+            secondary: None,
+        };
         if let Err(error) = self.recorder.publish(&event, &pod.object_ref(&())).await {
             tracing::debug!(%error, reason, "an event could not be written");
         }

@@ -23,7 +23,12 @@ pub(super) struct Facts<'a> {
 pub(super) fn field(facts: &Facts<'_>, path: &str) -> Option<String> {
     let pod = facts.pod;
     let spec = pod.spec.as_ref();
-    let own = || facts.address.map_or_else(|| facts.host_address.to_string(), |address| address.to_string());
+    let own = || {
+        facts.address.map_or_else(
+            || facts.host_address.to_string(),
+            |address| address.to_string(),
+        )
+    };
     let value = match path {
         "metadata.name" => pod.name_any(),
         "metadata.namespace" => pod.namespace().unwrap_or_default(),
@@ -31,14 +36,18 @@ pub(super) fn field(facts: &Facts<'_>, path: &str) -> Option<String> {
         "metadata.labels" => listing(pod.labels()),
         "metadata.annotations" => listing(pod.annotations()),
         "spec.nodeName" => facts.node_name.to_owned(),
-        "spec.serviceAccountName" => spec.and_then(|spec| spec.service_account_name.clone()).unwrap_or_else(|| "default".to_owned()),
+        "spec.serviceAccountName" => spec
+            .and_then(|spec| spec.service_account_name.clone())
+            .unwrap_or_else(|| "default".to_owned()),
         "status.hostIP" | "status.hostIPs" => facts.host_address.to_string(),
         "status.podIP" | "status.podIPs" => own(),
         _ => {
             let subscript = |prefix: &str| path.strip_prefix(prefix)?.strip_suffix("']");
             let (map, key) = subscript("metadata.labels['")
                 .map(|key| (pod.labels(), key))
-                .or_else(|| subscript("metadata.annotations['").map(|key| (pod.annotations(), key)))?;
+                .or_else(|| {
+                    subscript("metadata.annotations['").map(|key| (pod.annotations(), key))
+                })?;
             map.get(key).cloned().unwrap_or_default()
         }
     };
@@ -46,25 +55,43 @@ pub(super) fn field(facts: &Facts<'_>, path: &str) -> Option<String> {
 }
 
 /// A limit or request of a container in units of the divisor, rounded up.
-pub(super) fn resource(facts: &Facts<'_>, container: &Container, selector: &ResourceFieldSelector) -> Option<String> {
+pub(super) fn resource(
+    facts: &Facts<'_>,
+    container: &Container,
+    selector: &ResourceFieldSelector,
+) -> Option<String> {
     let resources = container.resources.as_ref();
     let (kind, name) = selector.resource.split_once('.')?;
     let limits = resources.and_then(|resources| resources.limits.as_ref());
     let requests = resources.and_then(|resources| resources.requests.as_ref());
     let quantity = match kind {
-        "limits" => limits.and_then(|limits| limits.get(name)).or_else(|| facts.allocatable.get(name)),
-        "requests" => requests.and_then(|requests| requests.get(name)).or_else(|| limits.and_then(|limits| limits.get(name))),
+        "limits" => limits
+            .and_then(|limits| limits.get(name))
+            .or_else(|| facts.allocatable.get(name)),
+        "requests" => requests
+            .and_then(|requests| requests.get(name))
+            .or_else(|| limits.and_then(|limits| limits.get(name))),
         _ => return None,
     };
-    let nanos = quantity.and_then(|quantity| Amount::try_from(quantity).ok()).map_or(0, Amount::nanos);
-    let divisor = selector.divisor.as_ref().and_then(|divisor| Amount::try_from(divisor).ok()).map(Amount::nanos);
-    let divisor = divisor.filter(|divisor| *divisor > 0).unwrap_or(1_000_000_000);
+    let nanos = quantity
+        .and_then(|quantity| Amount::try_from(quantity).ok())
+        .map_or(0, Amount::nanos);
+    let divisor = selector
+        .divisor
+        .as_ref()
+        .and_then(|divisor| Amount::try_from(divisor).ok())
+        .map(Amount::nanos);
+    let divisor = divisor
+        .filter(|divisor| *divisor > 0)
+        .unwrap_or(1_000_000_000);
     Some(((nanos + divisor - 1) / divisor).to_string())
 }
 
 /// Labels and annotations as the files of a downwardAPI volume have them.
 fn listing(map: &BTreeMap<String, String>) -> String {
-    map.iter().map(|(key, value)| format!("{key}={value:?}\n")).collect()
+    map.iter()
+        .map(|(key, value)| format!("{key}={value:?}\n"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -88,10 +115,19 @@ mod tests {
     #[test]
     fn a_pod_knows_itself() {
         let mut pod = Pod::default();
-        pod.metadata.annotations = Some([("batch.kubernetes.io/job-completion-index".to_owned(), "3".to_owned())].into());
+        pod.metadata.annotations = Some(
+            [(
+                "batch.kubernetes.io/job-completion-index".to_owned(),
+                "3".to_owned(),
+            )]
+            .into(),
+        );
         let facts = Facts::for_tests(&pod);
         let get = |path| field(&facts, path);
-        assert_eq!(get("metadata.annotations['batch.kubernetes.io/job-completion-index']").as_deref(), Some("3"));
+        assert_eq!(
+            get("metadata.annotations['batch.kubernetes.io/job-completion-index']").as_deref(),
+            Some("3")
+        );
         assert_eq!(get("metadata.labels['none']").as_deref(), Some(""));
         assert_eq!(get("status.podIP").as_deref(), Some("10.224.0.2"));
         assert_eq!(get("spec.containers"), None);

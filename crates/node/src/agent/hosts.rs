@@ -37,7 +37,11 @@ impl Names {
         let entry = Entry {
             namespace: pod.namespace().unwrap_or_default(),
             hostname: hostname(pod),
-            subdomain: pod.spec.as_ref().and_then(|spec| spec.subdomain.clone()).filter(|name| !name.is_empty()),
+            subdomain: pod
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.subdomain.clone())
+                .filter(|name| !name.is_empty()),
             labels: pod.labels().clone(),
             address,
         };
@@ -53,7 +57,11 @@ impl Names {
     /// Takes the selector of a Service; `None` when it is gone.
     pub(super) fn service(&mut self, service: &Service, present: bool) {
         let key = (service.namespace().unwrap_or_default(), service.name_any());
-        let selector = service.spec.as_ref().and_then(|spec| spec.selector.clone()).filter(|_| present);
+        let selector = service
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.selector.clone())
+            .filter(|_| present);
         match selector {
             Some(selector) if !selector.is_empty() => self.services.insert(key, selector),
             _ => self.services.remove(&key),
@@ -67,7 +75,10 @@ impl Names {
 
     /// The pods of a namespace.
     pub(super) fn pods_in(&self, namespace: Option<&str>) -> Vec<String> {
-        let chosen = self.pods.iter().filter(|(_, entry)| namespace.is_none_or(|name| entry.namespace == name));
+        let chosen = self
+            .pods
+            .iter()
+            .filter(|(_, entry)| namespace.is_none_or(|name| entry.namespace == name));
         chosen.map(|(uid, _)| uid.clone()).collect()
     }
 
@@ -75,16 +86,26 @@ impl Names {
     pub(super) fn file(&self, uid: &str) -> Option<String> {
         let own = self.pods.get(uid)?;
         let mut lines: BTreeMap<Ipv4Addr, Vec<String>> = BTreeMap::new();
-        for entry in self.pods.values().filter(|entry| entry.namespace == own.namespace) {
+        for entry in self
+            .pods
+            .values()
+            .filter(|entry| entry.namespace == own.namespace)
+        {
             let names = lines.entry(entry.address).or_default();
             if let Some(subdomain) = &entry.subdomain {
-                names.extend(forms(&format!("{}.{subdomain}", entry.hostname), &entry.namespace));
+                names.extend(forms(
+                    &format!("{}.{subdomain}", entry.hostname),
+                    &entry.namespace,
+                ));
             }
             if entry == own {
                 names.push(entry.hostname.clone());
             }
             for ((_, service), _) in self.services.iter().filter(|((namespace, _), selector)| {
-                *namespace == entry.namespace && selector.iter().all(|(key, value)| entry.labels.get(key) == Some(value))
+                *namespace == entry.namespace
+                    && selector
+                        .iter()
+                        .all(|(key, value)| entry.labels.get(key) == Some(value))
             }) {
                 names.extend(forms(service, &entry.namespace));
             }
@@ -104,7 +125,11 @@ impl Names {
 
 /// The host name that a pod has inside.
 pub(super) fn hostname(pod: &Pod) -> String {
-    let given = pod.spec.as_ref().and_then(|spec| spec.hostname.clone()).filter(|name| !name.is_empty());
+    let given = pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.hostname.clone())
+        .filter(|name| !name.is_empty());
     let mut name = given.unwrap_or_else(|| pod.name_any());
     // As long as the kernel takes; Kubernetes cuts in the same way.
     name.truncate(63);
@@ -114,7 +139,11 @@ pub(super) fn hostname(pod: &Pod) -> String {
 /// Replaces the content of a file that is mounted in containers, where another file would not be seen.
 /// A reader sees the old or the new lines, or the new ones and empty ones after them.
 pub(super) fn rewrite(path: &Path, text: &str) -> io::Result<()> {
-    let file = File::options().create(true).truncate(false).write(true).open(path)?;
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path)?;
     let before = usize::try_from(file.metadata()?.len()).unwrap_or(0);
     let mut bytes = text.as_bytes().to_vec();
     bytes.resize(bytes.len().max(before), b'\n');
@@ -157,7 +186,10 @@ mod tests {
         assert!(file.contains("10.0.0.3 host-b.job.one.svc.cluster.local host-b.job host-b.job.one host-b.job.one.svc\n"), "{file}");
         assert!(file.contains("::ffff:10.0.0.3 host-b.job"), "{file}");
         assert!(file.contains("host-a.job.one.svc host-a\n"), "{file}");
-        assert!(!file.contains("host-c") && !file.contains(" host-b\n"), "{file}");
+        assert!(
+            !file.contains("host-c") && !file.contains(" host-b\n"),
+            "{file}"
+        );
         names.remove("b");
         assert!(!names.file("a").unwrap().contains("host-b"));
     }
@@ -170,10 +202,16 @@ mod tests {
         let mut service = Service::default();
         service.metadata.name = Some("master".into());
         service.metadata.namespace = Some("one".into());
-        service.spec.get_or_insert_default().selector = Some([("role".to_owned(), "a".to_owned())].into());
+        service.spec.get_or_insert_default().selector =
+            Some([("role".to_owned(), "a".to_owned())].into());
         names.service(&service, true);
         let file = names.file("b").unwrap();
-        assert!(file.contains("10.0.0.2 master.one.svc.cluster.local master master.one master.one.svc\n"), "{file}");
+        assert!(
+            file.contains(
+                "10.0.0.2 master.one.svc.cluster.local master master.one master.one.svc\n"
+            ),
+            "{file}"
+        );
         assert!(!file.contains("10.0.0.3 master"), "{file}");
         names.service(&service, false);
         assert!(!names.file("b").unwrap().contains("master"));

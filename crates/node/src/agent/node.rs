@@ -49,16 +49,22 @@ impl Node {
     /// Takes note of what a pod of an earlier agent has.
     pub(super) fn restore(shared: &mut Shared, spec: &PodSpec) {
         if let Network::Bridge { address, .. } = &spec.network {
-            shared.addresses.restore(&spec.namespace, &spec.uid, *address);
+            shared
+                .addresses
+                .restore(&spec.namespace, &spec.uid, *address);
         }
-        shared.gpus.insert(spec.uid.clone(), spec.gpus.iter().copied().collect());
+        shared
+            .gpus
+            .insert(spec.uid.clone(), spec.gpus.iter().copied().collect());
     }
 
     /// The pod's address, and from now on its names.
     pub(super) fn lease(&self, pod: &Pod) -> Option<Lease> {
         let uid = pod.uid().unwrap_or_default();
         let mut shared = self.lock();
-        let lease = shared.addresses.lease(&pod.namespace().unwrap_or_default(), &uid)?;
+        let lease = shared
+            .addresses
+            .lease(&pod.namespace().unwrap_or_default(), &uid)?;
         shared.leases.insert(uid, lease.clone());
         let news = shared.names.add(pod, lease.address);
         if news {
@@ -101,7 +107,11 @@ impl Node {
 
     /// GPUs for the containers of a pod; init containers and containers use them one after the other,
     /// but are given their own.
-    pub(super) fn allocate_gpus(&self, uid: &str, wants: Vec<(String, usize)>) -> references::Result<BTreeMap<String, Allocation>> {
+    pub(super) fn allocate_gpus(
+        &self,
+        uid: &str,
+        wants: Vec<(String, usize)>,
+    ) -> references::Result<BTreeMap<String, Allocation>> {
         let mut shared = self.lock();
         shared.gpus.remove(uid);
         let mut taken: BTreeSet<u32> = shared.gpus.values().flatten().copied().collect();

@@ -22,31 +22,68 @@ pub(super) async fn pod(node: &Arc<Node>, pod: &Pod, dir: &PodDir) -> Result<()>
     let objects = Objects::fetch(&node.client, pod).await?;
     let images = images(node, pod, &objects).await?;
     let (node, pod, dir) = (Arc::clone(node), pod.clone(), dir.clone());
-    let written = tokio::task::spawn_blocking(move || write(&node, &pod, &dir, &objects, &images)).await;
-    written.unwrap_or_else(|error| Err(Error::Write { what: "the pod's folder", source: std::io::Error::other(error) }))
+    let written =
+        tokio::task::spawn_blocking(move || write(&node, &pod, &dir, &objects, &images)).await;
+    written.unwrap_or_else(|error| {
+        Err(Error::Write {
+            what: "the pod's folder",
+            source: std::io::Error::other(error),
+        })
+    })
 }
 
 /// Brings the volumes of a running pod up to date.
 pub(super) async fn volumes(node: &Arc<Node>, pod: &Pod, dir: &PodDir) -> Result<()> {
     let objects = Objects::fetch(&node.client, pod).await?;
     let (node, pod, dir) = (Arc::clone(node), pod.clone(), dir.clone());
-    let written = tokio::task::spawn_blocking(move || make_volumes(&node, &pod, &dir, &objects).map(drop)).await;
-    written.unwrap_or_else(|error| Err(Error::Write { what: "volumes", source: std::io::Error::other(error) }))
+    let written =
+        tokio::task::spawn_blocking(move || make_volumes(&node, &pod, &dir, &objects).map(drop))
+            .await;
+    written.unwrap_or_else(|error| {
+        Err(Error::Write {
+            what: "volumes",
+            source: std::io::Error::other(error),
+        })
+    })
 }
 
 /// Whether a volume of the pod follows an object that may change.
 pub(super) fn refers_to_objects(pod: &Pod) -> bool {
-    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let volumes = pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.volumes.iter().flatten());
     volumes.into_iter().any(|volume| {
-        volume.config_map.is_some() || volume.secret.is_some() || volume.projected.is_some() || volume.downward_api.is_some()
+        volume.config_map.is_some()
+            || volume.secret.is_some()
+            || volume.projected.is_some()
+            || volume.downward_api.is_some()
     })
 }
 
-fn write(node: &Node, pod: &Pod, dir: &PodDir, objects: &Objects, images: &BTreeMap<String, image::Root>) -> Result<()> {
+fn write(
+    node: &Node,
+    pod: &Pod,
+    dir: &PodDir,
+    objects: &Objects,
+    images: &BTreeMap<String, image::Root>,
+) -> Result<()> {
     let failed = |what| move |source| Error::Write { what, source };
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir.path()).map_err(failed("the pod's folder"))?;
-    let host_network = pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or(false);
-    let lease = if host_network { None } else { Some(node.lease(pod).ok_or(Error::Addresses)?) };
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir.path())
+        .map_err(failed("the pod's folder"))?;
+    let host_network = pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.host_network)
+        .unwrap_or(false);
+    let lease = if host_network {
+        None
+    } else {
+        Some(node.lease(pod).ok_or(Error::Addresses)?)
+    };
     let volumes = make_volumes(node, pod, dir, objects)?;
     let gpus = gpus(node, pod)?;
     let facts = facts(node, pod);
@@ -62,19 +99,42 @@ fn write(node: &Node, pod: &Pod, dir: &PodDir, objects: &Objects, images: &BTree
         data_dir: &node.options.data_dir,
     };
     let spec = resolve::resolve(pod, &inputs)?;
-    let file = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).map_err(failed("the pod's files"));
+    let file = |name: &str, text: &str| {
+        std::fs::write(dir.path().join(name), text).map_err(failed("the pod's files"))
+    };
     file("hostname", &format!("{}\n", spec.hostname))?;
     // Nobody answers there, and that at once: a name that is not in the hosts file is not found.
-    file("resolv.conf", "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n")?;
-    file("nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files\nnetworks: files\nprotocols: files\nservices: files\n")?;
-    node.write_hosts(dir, &spec.uid).map_err(failed("the hosts file"))?;
+    file(
+        "resolv.conf",
+        "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n",
+    )?;
+    file(
+        "nsswitch.conf",
+        "passwd: files\ngroup: files\nshadow: files\nhosts: files\nnetworks: files\nprotocols: files\nservices: files\n",
+    )?;
+    node.write_hosts(dir, &spec.uid)
+        .map_err(failed("the hosts file"))?;
     let bytes = serde_json::to_vec(&spec).map_err(|error| failed("pod.json")(error.into()))?;
     let draft = dir.path().join("pod.json.new");
-    std::fs::write(&draft, bytes).and_then(|()| std::fs::rename(&draft, dir.spec())).map_err(failed("pod.json"))
+    std::fs::write(&draft, bytes)
+        .and_then(|()| std::fs::rename(&draft, dir.spec()))
+        .map_err(failed("pod.json"))
 }
 
-fn make_volumes(node: &Node, pod: &Pod, dir: &PodDir, objects: &Objects) -> Result<BTreeMap<String, Source>> {
-    volumes::make(pod, dir, &node.options.data_dir, &node.options.host_paths, &facts(node, pod), objects)
+fn make_volumes(
+    node: &Node,
+    pod: &Pod,
+    dir: &PodDir,
+    objects: &Objects,
+) -> Result<BTreeMap<String, Source>> {
+    volumes::make(
+        pod,
+        dir,
+        &node.options.data_dir,
+        &node.options.host_paths,
+        &facts(node, pod),
+        objects,
+    )
 }
 
 fn facts<'a>(node: &'a Node, pod: &'a Pod) -> Facts<'a> {
@@ -88,9 +148,14 @@ fn facts<'a>(node: &'a Node, pod: &'a Pod) -> Facts<'a> {
 }
 
 /// The root file system of every container.
-async fn images(node: &Node, pod: &Pod, objects: &Objects) -> Result<BTreeMap<String, image::Root>> {
+async fn images(
+    node: &Node,
+    pod: &Pod,
+    objects: &Objects,
+) -> Result<BTreeMap<String, image::Root>> {
     let mut roots = BTreeMap::new();
-    for container in containers(pod) {
+    // Cloned, for the compiler cannot see that a future which holds the iterator is `Send`.
+    for container in &containers(pod).cloned().collect::<Vec<_>>() {
         let root = match (&node.images, node.options.images) {
             (Some(images), Images::Pull) => pull(images, container, pod, objects).await?,
             _ => node.host_image.clone(),
@@ -100,9 +165,16 @@ async fn images(node: &Node, pod: &Pod, objects: &Objects) -> Result<BTreeMap<St
     Ok(roots)
 }
 
-async fn pull(images: &image::Images, container: &Container, pod: &Pod, objects: &Objects) -> Result<image::Root> {
+async fn pull(
+    images: &image::Images,
+    container: &Container,
+    pod: &Pod,
+    objects: &Objects,
+) -> Result<image::Root> {
     let name = container.image.clone().unwrap_or_default();
-    let tag = name.rsplit_once('/').map_or(name.as_str(), |(_, last)| last);
+    let tag = name
+        .rsplit_once('/')
+        .map_or(name.as_str(), |(_, last)| last);
     let latest = !name.contains('@') && (tag.ends_with(":latest") || !tag.contains(':'));
     let policy = match container.image_pull_policy.as_deref() {
         Some("Always") => image::Policy::Always,
@@ -112,8 +184,14 @@ async fn pull(images: &image::Images, container: &Container, pod: &Pod, objects:
         _ => image::Policy::IfNotPresent,
     };
     let mut credentials = image::Credentials::default();
-    for reference in pod.spec.iter().flat_map(|spec| spec.image_pull_secrets.iter().flatten()) {
-        let Ok(Some(data)) = objects.secret(&reference.name, true) else { continue };
+    for reference in pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.image_pull_secrets.iter().flatten())
+    {
+        let Ok(Some(data)) = objects.secret(&reference.name, true) else {
+            continue;
+        };
         for key in [".dockerconfigjson", ".dockercfg"] {
             if let Some(content) = data.get(key)
                 && let Err(error) = credentials.add(content)
@@ -122,26 +200,45 @@ async fn pull(images: &image::Images, container: &Container, pod: &Pod, objects:
             }
         }
     }
-    let problem = |source| Error::Image { image: name.clone(), source };
-    images.resolve(&name, policy, &credentials, &|_| {}).await.map_err(problem)
+    let problem = |source| Error::Image {
+        image: name.clone(),
+        source,
+    };
+    images
+        .resolve(&name, policy, &credentials, &|_| {})
+        .await
+        .map_err(problem)
 }
 
 /// The GPUs of every container that asks for some; those that ask for none see none.
 fn gpus(node: &Node, pod: &Pod) -> Result<BTreeMap<String, Allocation>> {
     let uid = pod.metadata.uid.clone().unwrap_or_default();
     let wants = containers(pod).map(|container| {
-        let limits = container.resources.as_ref().and_then(|resources| resources.limits.as_ref());
-        let count = limits.and_then(|limits| limits.get("nvidia.com/gpu")).and_then(|quantity| quantity.0.parse().ok());
+        let limits = container
+            .resources
+            .as_ref()
+            .and_then(|resources| resources.limits.as_ref());
+        let count = limits
+            .and_then(|limits| limits.get("nvidia.com/gpu"))
+            .and_then(|quantity| quantity.0.parse().ok());
         (container.name.clone(), count.unwrap_or(0))
     });
     node.allocate_gpus(&uid, wants.collect())
 }
 
 fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
-    pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers))
+    pod.spec.iter().flat_map(|spec| {
+        spec.init_containers
+            .iter()
+            .flatten()
+            .chain(&spec.containers)
+    })
 }
 
 /// Writes the hosts file of a pod, or another text where it has no names.
 pub(super) fn hosts_file(dir: &PodDir, text: Option<String>) -> std::io::Result<()> {
-    hosts::rewrite(&dir.path().join("hosts"), &text.unwrap_or_else(|| "127.0.0.1 localhost\n::1 localhost\n".to_owned()))
+    hosts::rewrite(
+        &dir.path().join("hosts"),
+        &text.unwrap_or_else(|| "127.0.0.1 localhost\n::1 localhost\n".to_owned()),
+    )
 }

@@ -24,22 +24,57 @@ impl Objects {
         let mut found = Self::default();
         let config_maps: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
         for name in wanted.config_maps {
-            if let Some(object) = config_maps.get_opt(&name).await.map_err(|source| Error::Fetch { name: name.clone(), source })? {
-                let text = object.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.into_bytes()));
-                let binary = object.binary_data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0));
+            if let Some(object) =
+                config_maps
+                    .get_opt(&name)
+                    .await
+                    .map_err(|source| Error::Fetch {
+                        name: name.clone(),
+                        source,
+                    })?
+            {
+                let text = object
+                    .data
+                    .unwrap_or_default()
+                    .into_iter()
+                    .map(|(key, value)| (key, value.into_bytes()));
+                let binary = object
+                    .binary_data
+                    .unwrap_or_default()
+                    .into_iter()
+                    .map(|(key, value)| (key, value.0));
                 found.config_maps.insert(name, text.chain(binary).collect());
             }
         }
         let secrets: Api<Secret> = Api::namespaced(client.clone(), &namespace);
         for name in wanted.secrets {
-            if let Some(object) = secrets.get_opt(&name).await.map_err(|source| Error::Fetch { name: name.clone(), source })? {
-                let data = object.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0));
+            if let Some(object) = secrets
+                .get_opt(&name)
+                .await
+                .map_err(|source| Error::Fetch {
+                    name: name.clone(),
+                    source,
+                })?
+            {
+                let data = object
+                    .data
+                    .unwrap_or_default()
+                    .into_iter()
+                    .map(|(key, value)| (key, value.0));
                 found.secrets.insert(name, data.collect());
             }
         }
         let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &namespace);
         for name in wanted.claims {
-            if claims.get_opt(&name).await.map_err(|source| Error::Fetch { name: name.clone(), source })?.is_some() {
+            if claims
+                .get_opt(&name)
+                .await
+                .map_err(|source| Error::Fetch {
+                    name: name.clone(),
+                    source,
+                })?
+                .is_some()
+            {
                 found.claims.insert(name);
             }
         }
@@ -61,15 +96,26 @@ impl Objects {
         if self.claims.contains(name) {
             return Ok(());
         }
-        Err(Error::Missing { kind: "PersistentVolumeClaim", name: name.to_owned() })
+        Err(Error::Missing {
+            kind: "PersistentVolumeClaim",
+            name: name.to_owned(),
+        })
     }
 }
 
-fn pick<'a>(kind: &'static str, all: &'a BTreeMap<String, Data>, name: &str, optional: bool) -> Result<Option<&'a Data>> {
+fn pick<'a>(
+    kind: &'static str,
+    all: &'a BTreeMap<String, Data>,
+    name: &str,
+    optional: bool,
+) -> Result<Option<&'a Data>> {
     match all.get(name) {
         Some(data) => Ok(Some(data)),
         None if optional => Ok(None),
-        None => Err(Error::Missing { kind, name: name.to_owned() }),
+        None => Err(Error::Missing {
+            kind,
+            name: name.to_owned(),
+        }),
     }
 }
 
@@ -85,17 +131,47 @@ impl Wanted {
     fn of(pod: &Pod) -> Self {
         let mut wanted = Self::default();
         let Some(spec) = &pod.spec else { return wanted };
-        for container in spec.init_containers.iter().flatten().chain(&spec.containers) {
+        for container in spec
+            .init_containers
+            .iter()
+            .flatten()
+            .chain(&spec.containers)
+        {
             wanted.container(container);
         }
-        wanted.secrets.extend(spec.image_pull_secrets.iter().flatten().map(|reference| reference.name.clone()));
+        wanted.secrets.extend(
+            spec.image_pull_secrets
+                .iter()
+                .flatten()
+                .map(|reference| reference.name.clone()),
+        );
         for volume in spec.volumes.iter().flatten() {
-            wanted.config_maps.extend(volume.config_map.as_ref().map(|source| source.name.clone()));
-            wanted.secrets.extend(volume.secret.as_ref().and_then(|source| source.secret_name.clone()));
-            wanted.claims.extend(volume.persistent_volume_claim.as_ref().map(|source| source.claim_name.clone()));
-            for source in volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten()) {
-                wanted.config_maps.extend(source.config_map.as_ref().map(|source| source.name.clone()));
-                wanted.secrets.extend(source.secret.as_ref().map(|source| source.name.clone()));
+            wanted
+                .config_maps
+                .extend(volume.config_map.as_ref().map(|source| source.name.clone()));
+            wanted.secrets.extend(
+                volume
+                    .secret
+                    .as_ref()
+                    .and_then(|source| source.secret_name.clone()),
+            );
+            wanted.claims.extend(
+                volume
+                    .persistent_volume_claim
+                    .as_ref()
+                    .map(|source| source.claim_name.clone()),
+            );
+            for source in volume
+                .projected
+                .iter()
+                .flat_map(|projected| projected.sources.iter().flatten())
+            {
+                wanted
+                    .config_maps
+                    .extend(source.config_map.as_ref().map(|source| source.name.clone()));
+                wanted
+                    .secrets
+                    .extend(source.secret.as_ref().map(|source| source.name.clone()));
             }
         }
         wanted
@@ -103,12 +179,37 @@ impl Wanted {
 
     fn container(&mut self, container: &Container) {
         for source in container.env_from.iter().flatten() {
-            self.config_maps.extend(source.config_map_ref.as_ref().map(|reference| reference.name.clone()));
-            self.secrets.extend(source.secret_ref.as_ref().map(|reference| reference.name.clone()));
+            self.config_maps.extend(
+                source
+                    .config_map_ref
+                    .as_ref()
+                    .map(|reference| reference.name.clone()),
+            );
+            self.secrets.extend(
+                source
+                    .secret_ref
+                    .as_ref()
+                    .map(|reference| reference.name.clone()),
+            );
         }
-        for source in container.env.iter().flatten().filter_map(|variable| variable.value_from.as_ref()) {
-            self.config_maps.extend(source.config_map_key_ref.as_ref().map(|reference| reference.name.clone()));
-            self.secrets.extend(source.secret_key_ref.as_ref().map(|reference| reference.name.clone()));
+        for source in container
+            .env
+            .iter()
+            .flatten()
+            .filter_map(|variable| variable.value_from.as_ref())
+        {
+            self.config_maps.extend(
+                source
+                    .config_map_key_ref
+                    .as_ref()
+                    .map(|reference| reference.name.clone()),
+            );
+            self.secrets.extend(
+                source
+                    .secret_key_ref
+                    .as_ref()
+                    .map(|reference| reference.name.clone()),
+            );
         }
     }
 }
@@ -122,23 +223,36 @@ pub(super) enum Error {
     #[error("{kind} \"{name}\" not found")]
     Missing { kind: &'static str, name: String },
     #[error("couldn't find key {key} in {kind} {name}")]
-    Key { kind: &'static str, name: String, key: String },
+    Key {
+        kind: &'static str,
+        name: String,
+        key: String,
+    },
     #[error("{path} cannot be referred to")]
     Field { path: String },
     #[error("volume {volume}: {problem}")]
     Volume { volume: String, problem: String },
     #[error("failed to write volume {volume}")]
-    WriteVolume { volume: String, source: std::io::Error },
+    WriteVolume {
+        volume: String,
+        source: std::io::Error,
+    },
     #[error("container {container}: {problem}")]
     Container { container: String, problem: String },
     #[error("failed to get image {image}")]
-    Image { image: String, source: crate::image::Error },
+    Image {
+        image: String,
+        source: crate::image::Error,
+    },
     #[error("failed to give out GPUs")]
     Gpu(#[from] crate::gpu::Error),
     #[error("all addresses of the pod network are in use")]
     Addresses,
     #[error("failed to write {what}")]
-    Write { what: &'static str, source: std::io::Error },
+    Write {
+        what: &'static str,
+        source: std::io::Error,
+    },
     #[error("failed to start the pod")]
     Launch(#[from] crate::launch::Error),
 }
@@ -148,11 +262,21 @@ impl Error {
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::Image { source, .. } => source.reason(),
-            Self::Key { .. } | Self::Field { .. } | Self::Container { .. } => "CreateContainerConfigError",
-            Self::Missing { kind: "ConfigMap" | "Secret", .. } => "CreateContainerConfigError",
+            Self::Key { .. } | Self::Field { .. } | Self::Container { .. } => {
+                "CreateContainerConfigError"
+            }
+            Self::Missing {
+                kind: "ConfigMap" | "Secret",
+                ..
+            } => "CreateContainerConfigError",
             Self::Launch(_) => "CreateContainerError",
-            Self::Fetch { .. } | Self::Missing { .. } | Self::Volume { .. } | Self::WriteVolume { .. } | Self::Gpu(_)
-            | Self::Addresses | Self::Write { .. } => "ContainerCreating",
+            Self::Fetch { .. }
+            | Self::Missing { .. }
+            | Self::Volume { .. }
+            | Self::WriteVolume { .. }
+            | Self::Gpu(_)
+            | Self::Addresses
+            | Self::Write { .. } => "ContainerCreating",
         }
     }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::{
-    DaemonEndpoint, Namespace, Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeSpec, NodeStatus, NodeSystemInfo,
+    DaemonEndpoint, Namespace, Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeSpec,
+    NodeStatus, NodeSystemInfo,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference, Time};
@@ -30,13 +31,22 @@ pub(super) fn capacity(options: &Options, gpus: &[Gpu]) -> BTreeMap<String, Quan
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let mut all = BTreeMap::from([
         ("cpu".to_owned(), Quantity(cpus.to_string())),
-        ("memory".to_owned(), Quantity(format!("{}Ki", memory_kibibytes()))),
+        (
+            "memory".to_owned(),
+            Quantity(format!("{}Ki", memory_kibibytes())),
+        ),
         ("pods".to_owned(), Quantity(PODS.to_string())),
-        ("ephemeral-storage".to_owned(), Quantity(format!("{}Ki", disk_kibibytes(&options.data_dir)))),
+        (
+            "ephemeral-storage".to_owned(),
+            Quantity(format!("{}Ki", disk_kibibytes(&options.data_dir))),
+        ),
         ("hugepages-2Mi".to_owned(), Quantity("0".to_owned())),
     ]);
     if !gpus.is_empty() {
-        all.insert("nvidia.com/gpu".to_owned(), Quantity(gpus.len().to_string()));
+        all.insert(
+            "nvidia.com/gpu".to_owned(),
+            Quantity(gpus.len().to_string()),
+        );
     }
     for (name, amount) in &options.capacity {
         all.insert(name.clone(), Quantity(amount.clone()));
@@ -55,19 +65,36 @@ pub(super) fn host_address() -> IpAddr {
 }
 
 /// Creates or updates the Node.
-pub(super) async fn register(client: &Client, options: &Options, facts: &NodeFacts) -> kube::Result<Node> {
+pub(super) async fn register(
+    client: &Client,
+    options: &Options,
+    facts: &NodeFacts,
+) -> kube::Result<Node> {
     let nodes: Api<Node> = Api::all(client.clone());
     let labels = labels(options, facts);
     let node = Node {
-        metadata: ObjectMeta { name: Some(options.node_name.clone()), labels: Some(labels.clone()), ..ObjectMeta::default() },
-        spec: Some(NodeSpec { provider_id: Some(format!("astrago://{}", options.node_name)), ..NodeSpec::default() }),
+        metadata: ObjectMeta {
+            name: Some(options.node_name.clone()),
+            labels: Some(labels.clone()),
+            ..ObjectMeta::default()
+        },
+        spec: Some(NodeSpec {
+            provider_id: Some(format!("astrago://{}", options.node_name)),
+            ..NodeSpec::default()
+        }),
         status: Some(status(facts, None, Timestamp::now())),
     };
     let known = match nodes.create(&PostParams::default(), &node).await {
         Ok(node) => node,
         Err(kube::Error::Api(error)) if error.code == 409 => {
             let patch = json!({"metadata": {"labels": labels}});
-            nodes.patch(&options.node_name, &PatchParams::default(), &Patch::Merge(patch)).await?
+            nodes
+                .patch(
+                    &options.node_name,
+                    &PatchParams::default(),
+                    &Patch::Merge(patch),
+                )
+                .await?
         }
         Err(error) => return Err(error),
     };
@@ -76,10 +103,25 @@ pub(super) async fn register(client: &Client, options: &Options, facts: &NodeFac
 }
 
 /// Says that the node is ready, and what it offers.
-pub(super) async fn beat(client: &Client, name: &str, facts: &NodeFacts, known: Option<&Node>) -> kube::Result<()> {
+pub(super) async fn beat(
+    client: &Client,
+    name: &str,
+    facts: &NodeFacts,
+    known: Option<&Node>,
+) -> kube::Result<()> {
     let nodes: Api<Node> = Api::all(client.clone());
-    let status = status(facts, known.and_then(|node| node.status.as_ref()), Timestamp::now());
-    nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(json!({"status": status}))).await?;
+    let status = status(
+        facts,
+        known.and_then(|node| node.status.as_ref()),
+        Timestamp::now(),
+    );
+    nodes
+        .patch_status(
+            name,
+            &PatchParams::default(),
+            &Patch::Merge(json!({"status": status})),
+        )
+        .await?;
     Ok(())
 }
 
@@ -107,18 +149,30 @@ pub(super) async fn renew(client: &Client, node: &Node) -> kube::Result<()> {
         ..OwnerReference::default()
     };
     let lease = Lease {
-        metadata: ObjectMeta { name: Some(name), owner_references: Some(vec![owner]), ..ObjectMeta::default() },
+        metadata: ObjectMeta {
+            name: Some(name),
+            owner_references: Some(vec![owner]),
+            ..ObjectMeta::default()
+        },
         spec: Some(spec),
     };
     match leases.create(&PostParams::default(), &lease).await {
         Err(kube::Error::Api(error)) if error.code == 404 => {
             let namespaces: Api<Namespace> = Api::all(client.clone());
             let namespace = Namespace {
-                metadata: ObjectMeta { name: Some(LEASES.to_owned()), ..ObjectMeta::default() },
+                metadata: ObjectMeta {
+                    name: Some(LEASES.to_owned()),
+                    ..ObjectMeta::default()
+                },
                 ..Namespace::default()
             };
-            namespaces.create(&PostParams::default(), &namespace).await?;
-            leases.create(&PostParams::default(), &lease).await.map(drop)
+            namespaces
+                .create(&PostParams::default(), &namespace)
+                .await?;
+            leases
+                .create(&PostParams::default(), &lease)
+                .await
+                .map(drop)
         }
         other => other.map(drop),
     }
@@ -152,7 +206,17 @@ fn labels(options: &Options, facts: &NodeFacts) -> BTreeMap<String, String> {
     .map(|(key, value)| (key.to_owned(), value.to_owned()))
     .into();
     if let Some(gpu) = facts.gpus.first() {
-        let product: String = gpu.name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }).collect();
+        let product: String = gpu
+            .name
+            .chars()
+            .map(|letter| {
+                if letter.is_ascii_alphanumeric() {
+                    letter
+                } else {
+                    '-'
+                }
+            })
+            .collect();
         all.insert("nvidia.com/gpu.product".to_owned(), product);
     }
     all.extend(options.labels.clone());
@@ -161,8 +225,14 @@ fn labels(options: &Options, facts: &NodeFacts) -> BTreeMap<String, String> {
 
 fn status(facts: &NodeFacts, before: Option<&NodeStatus>, now: Timestamp) -> NodeStatus {
     let condition = |kind: &str, status: &str, reason: &str, message: &str| {
-        let old = before.and_then(|before| before.conditions.as_ref()).into_iter().flatten().find(|old| old.type_ == kind);
-        let since = old.filter(|old| old.status == status).and_then(|old| old.last_transition_time.clone());
+        let old = before
+            .and_then(|before| before.conditions.as_ref())
+            .into_iter()
+            .flatten()
+            .find(|old| old.type_ == kind);
+        let since = old
+            .filter(|old| old.status == status)
+            .and_then(|old| old.last_transition_time.clone());
         NodeCondition {
             type_: kind.to_owned(),
             status: status.to_owned(),
@@ -172,19 +242,42 @@ fn status(facts: &NodeFacts, before: Option<&NodeStatus>, now: Timestamp) -> Nod
             last_transition_time: since.or(Some(Time(now))),
         }
     };
-    let address = |type_: &str, address: String| NodeAddress { type_: type_.to_owned(), address };
+    let address = |type_: &str, address: String| NodeAddress {
+        type_: type_.to_owned(),
+        address,
+    };
     NodeStatus {
         capacity: Some(facts.capacity.clone()),
         allocatable: Some(facts.capacity.clone()),
-        addresses: Some(vec![address("InternalIP", facts.host_address.to_string()), address("Hostname", facts.hostname.clone())]),
+        addresses: Some(vec![
+            address("InternalIP", facts.host_address.to_string()),
+            address("Hostname", facts.hostname.clone()),
+        ]),
         conditions: Some(vec![
-            condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "the node has sufficient memory"),
-            condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "the node has no disk pressure"),
-            condition("PIDPressure", "False", "KubeletHasSufficientPID", "the node has sufficient process ids"),
+            condition(
+                "MemoryPressure",
+                "False",
+                "KubeletHasSufficientMemory",
+                "the node has sufficient memory",
+            ),
+            condition(
+                "DiskPressure",
+                "False",
+                "KubeletHasNoDiskPressure",
+                "the node has no disk pressure",
+            ),
+            condition(
+                "PIDPressure",
+                "False",
+                "KubeletHasSufficientPID",
+                "the node has sufficient process ids",
+            ),
             condition("Ready", "True", "KubeletReady", "the node runs pods"),
         ]),
         daemon_endpoints: facts.kubelet_port.map(|port| NodeDaemonEndpoints {
-            kubelet_endpoint: Some(DaemonEndpoint { port: i32::from(port) }),
+            kubelet_endpoint: Some(DaemonEndpoint {
+                port: i32::from(port),
+            }),
         }),
         node_info: Some(system()),
         ..NodeStatus::default()
@@ -192,9 +285,15 @@ fn status(facts: &NodeFacts, before: Option<&NodeStatus>, now: Timestamp) -> Nod
 }
 
 fn system() -> NodeSystemInfo {
-    let read = |path: &str| std::fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default();
+    let read = |path: &str| {
+        std::fs::read_to_string(path)
+            .map(|text| text.trim().to_owned())
+            .unwrap_or_default()
+    };
     let release = read("/etc/os-release");
-    let pretty = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    let pretty = release
+        .lines()
+        .find_map(|line| line.strip_prefix("PRETTY_NAME="));
     NodeSystemInfo {
         architecture: match std::env::consts::ARCH {
             "x86_64" => "amd64".to_owned(),
@@ -217,7 +316,8 @@ fn system() -> NodeSystemInfo {
 fn memory_kibibytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok())
+        .unwrap_or(0)
 }
 
 fn disk_kibibytes(path: &Path) -> u64 {

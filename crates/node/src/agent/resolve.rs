@@ -5,7 +5,9 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use astrago_api::quantity::Amount;
-use k8s_openapi::api::core::v1::{Container, LifecycleHandler, Pod, PodSpec as KubePodSpec, Probe as KubeProbe, VolumeMount};
+use k8s_openapi::api::core::v1::{
+    Container, LifecycleHandler, Pod, PodSpec as KubePodSpec, Probe as KubeProbe, VolumeMount,
+};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
@@ -18,7 +20,9 @@ use super::references::{Error, Objects, Result};
 use super::volumes::Source;
 use crate::image;
 use crate::layout::{self, PodDir};
-use crate::spec::{ContainerSpec, Handler, Limits, Mount, Network, PodSpec, Probe, RestartPolicy, Root};
+use crate::spec::{
+    ContainerSpec, Handler, Limits, Mount, Network, PodSpec, Probe, RestartPolicy, Root,
+};
 
 /// Where programs are looked for when an image does not say.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -44,7 +48,11 @@ pub(super) struct Inputs<'a> {
 pub(super) fn resolve(pod: &Pod, inputs: &Inputs<'_>) -> Result<PodSpec> {
     let nothing = KubePodSpec::default();
     let spec = pod.spec.as_ref().unwrap_or(&nothing);
-    let (namespace, name, uid) = (pod.namespace().unwrap_or_default(), pod.name_any(), pod.uid().unwrap_or_default());
+    let (namespace, name, uid) = (
+        pod.namespace().unwrap_or_default(),
+        pod.name_any(),
+        pod.uid().unwrap_or_default(),
+    );
     let network = match inputs.lease {
         Some(lease) => Network::Bridge {
             bridge: lease.bridge.clone(),
@@ -63,35 +71,82 @@ pub(super) fn resolve(pod: &Pod, inputs: &Inputs<'_>) -> Result<PodSpec> {
             Some("OnFailure") => RestartPolicy::OnFailure,
             _ => RestartPolicy::Always,
         },
-        grace_seconds: spec.termination_grace_period_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(30),
-        active_deadline_seconds: spec.active_deadline_seconds.and_then(|seconds| u64::try_from(seconds).ok()),
+        grace_seconds: spec
+            .termination_grace_period_seconds
+            .and_then(|seconds| u64::try_from(seconds).ok())
+            .unwrap_or(30),
+        active_deadline_seconds: spec
+            .active_deadline_seconds
+            .and_then(|seconds| u64::try_from(seconds).ok()),
         network,
         limits: Limits::default(),
-        init_containers: spec.init_containers.iter().flatten().map(|container| one(container, true)).collect::<Result<_>>()?,
-        containers: spec.containers.iter().map(|container| one(container, false)).collect::<Result<_>>()?,
-        gpus: inputs.gpus.values().flat_map(|allocation| allocation.indices.iter().copied()).collect(),
+        init_containers: spec
+            .init_containers
+            .iter()
+            .flatten()
+            .map(|container| one(container, true))
+            .collect::<Result<_>>()?,
+        containers: spec
+            .containers
+            .iter()
+            .map(|container| one(container, false))
+            .collect::<Result<_>>()?,
+        gpus: inputs
+            .gpus
+            .values()
+            .flat_map(|allocation| allocation.indices.iter().copied())
+            .collect(),
         uid,
         namespace,
         name,
     })
 }
 
-fn one(spec: &KubePodSpec, container: &Container, init: bool, pod: &Pod, inputs: &Inputs<'_>) -> Result<ContainerSpec> {
-    let refused = |problem: &str| Error::Container { container: container.name.clone(), problem: problem.to_owned() };
-    let image = inputs.images.get(&container.name).ok_or_else(|| refused("it has no image"))?;
+fn one(
+    spec: &KubePodSpec,
+    container: &Container,
+    init: bool,
+    pod: &Pod,
+    inputs: &Inputs<'_>,
+) -> Result<ContainerSpec> {
+    let refused = |problem: &str| Error::Container {
+        container: container.name.clone(),
+        problem: problem.to_owned(),
+    };
+    let image = inputs
+        .images
+        .get(&container.name)
+        .ok_or_else(|| refused("it has no image"))?;
     let pod_context = spec.security_context.clone().unwrap_or_default();
     let context = container.security_context.clone().unwrap_or_default();
-    let number = |value: Option<i64>| value.and_then(|value| u32::try_from(value).ok()).filter(|id| *id < 65536);
+    let number = |value: Option<i64>| {
+        value
+            .and_then(|value| u32::try_from(value).ok())
+            .filter(|id| *id < 65536)
+    };
     let (image_user, image_group) = image_ids(image);
-    let user = number(context.run_as_user).or(number(pod_context.run_as_user)).or(image_user).unwrap_or(0);
-    let group = number(context.run_as_group).or(number(pod_context.run_as_group)).or(image_group).unwrap_or(0);
+    let user = number(context.run_as_user)
+        .or(number(pod_context.run_as_user))
+        .or(image_user)
+        .unwrap_or(0);
+    let group = number(context.run_as_group)
+        .or(number(pod_context.run_as_group))
+        .or(image_group)
+        .unwrap_or(0);
     if context.run_as_non_root.or(pod_context.run_as_non_root) == Some(true) && user == 0 {
-        return Err(refused("container has runAsNonRoot and image will run as root"));
+        return Err(refused(
+            "container has runAsNonRoot and image will run as root",
+        ));
     }
     if context.privileged == Some(true) {
         return Err(refused("privileged containers are not run on this node"));
     }
-    let mut groups: Vec<u32> = pod_context.supplemental_groups.iter().flatten().filter_map(|group| number(Some(*group))).collect();
+    let mut groups: Vec<u32> = pod_context
+        .supplemental_groups
+        .iter()
+        .flatten()
+        .filter_map(|group| number(Some(*group)))
+        .collect();
     groups.extend(number(pod_context.fs_group));
 
     let (mut base, root) = image_parts(image);
@@ -105,24 +160,61 @@ fn one(spec: &KubePodSpec, container: &Container, init: bool, pod: &Pod, inputs:
     default("HOME", home);
     base.push(("HOSTNAME".to_owned(), hosts::hostname(pod)));
     let gpus = inputs.gpus.get(&container.name);
-    base.extend(gpus.into_iter().flat_map(|allocation| allocation.env.iter().cloned()));
+    base.extend(
+        gpus.into_iter()
+            .flat_map(|allocation| allocation.env.iter().cloned()),
+    );
     let env = environment::resolve(container, &inputs.facts, inputs.objects, &base)?;
-    let lookup = |name: &str| env.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
-    let words = |words: &Option<Vec<String>>| words.iter().flatten().map(|word| environment::expand(word, lookup)).collect::<Vec<_>>();
-    let argv = image.config.argv(&words(&container.command), &words(&container.args));
+    let lookup = |name: &str| {
+        env.iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
+    };
+    let words = |words: &Option<Vec<String>>| {
+        words
+            .iter()
+            .flatten()
+            .map(|word| environment::expand(word, lookup))
+            .collect::<Vec<_>>()
+    };
+    let argv = image
+        .config
+        .argv(&words(&container.command), &words(&container.args));
     if argv.is_empty() {
         return Err(refused("no command specified"));
     }
-    let working_dir = container.working_dir.clone().filter(|path| !path.is_empty()).or_else(|| image.config.working_dir.clone().filter(|path| !path.is_empty()));
-    let default_dir = if matches!(root, Root::Host { .. }) { "/workspace" } else { "/" };
+    let working_dir = container
+        .working_dir
+        .clone()
+        .filter(|path| !path.is_empty())
+        .or_else(|| {
+            image
+                .config
+                .working_dir
+                .clone()
+                .filter(|path| !path.is_empty())
+        });
+    let default_dir = if matches!(root, Root::Host { .. }) {
+        "/workspace"
+    } else {
+        "/"
+    };
     let mut mounts = pod_files(inputs);
     for mount in container.volume_mounts.iter().flatten() {
         mounts.push(volume_mount(mount, inputs, lookup).map_err(|problem| refused(&problem))?);
     }
     // Those that lie in others come after them.
     mounts.sort_by_key(|mount| target(mount).components().count());
-    let own = inputs.facts.address.unwrap_or(Ipv4Addr::LOCALHOST).to_string();
-    let handler = |handler: &Option<LifecycleHandler>| handler.as_ref().and_then(|handler| lifecycle(handler, container, &own));
+    let own = inputs
+        .facts
+        .address
+        .unwrap_or(Ipv4Addr::LOCALHOST)
+        .to_string();
+    let handler = |handler: &Option<LifecycleHandler>| {
+        handler
+            .as_ref()
+            .and_then(|handler| lifecycle(handler, container, &own))
+    };
     let capabilities = context.capabilities.unwrap_or_default();
     Ok(ContainerSpec {
         name: container.name.clone(),
@@ -138,17 +230,40 @@ fn one(spec: &KubePodSpec, container: &Container, init: bool, pod: &Pod, inputs:
         limits: limits(container),
         sidecar: init && container.restart_policy.as_deref() == Some("Always"),
         read_only_root: context.read_only_root_filesystem.unwrap_or(false),
-        devices: gpus.map(|allocation| allocation.devices.clone()).unwrap_or_default(),
+        devices: gpus
+            .map(|allocation| allocation.devices.clone())
+            .unwrap_or_default(),
         capabilities_add: capabilities.add.unwrap_or_default(),
         capabilities_drop: capabilities.drop.unwrap_or_default(),
-        termination_message_path: Some(PathBuf::from(container.termination_message_path.as_deref().unwrap_or("/dev/termination-log"))),
-        termination_message_from_logs: container.termination_message_policy.as_deref() == Some("FallbackToLogsOnError"),
+        termination_message_path: Some(PathBuf::from(
+            container
+                .termination_message_path
+                .as_deref()
+                .unwrap_or("/dev/termination-log"),
+        )),
+        termination_message_from_logs: container.termination_message_policy.as_deref()
+            == Some("FallbackToLogsOnError"),
         stdin: container.stdin.unwrap_or(false),
-        startup_probe: container.startup_probe.as_ref().and_then(|it| probe(it, container, &own)),
-        readiness_probe: container.readiness_probe.as_ref().and_then(|it| probe(it, container, &own)),
-        liveness_probe: container.liveness_probe.as_ref().and_then(|it| probe(it, container, &own)),
-        post_start: container.lifecycle.as_ref().and_then(|lifecycle| handler(&lifecycle.post_start)),
-        pre_stop: container.lifecycle.as_ref().and_then(|lifecycle| handler(&lifecycle.pre_stop)),
+        startup_probe: container
+            .startup_probe
+            .as_ref()
+            .and_then(|it| probe(it, container, &own)),
+        readiness_probe: container
+            .readiness_probe
+            .as_ref()
+            .and_then(|it| probe(it, container, &own)),
+        liveness_probe: container
+            .liveness_probe
+            .as_ref()
+            .and_then(|it| probe(it, container, &own)),
+        post_start: container
+            .lifecycle
+            .as_ref()
+            .and_then(|lifecycle| handler(&lifecycle.post_start)),
+        pre_stop: container
+            .lifecycle
+            .as_ref()
+            .and_then(|lifecycle| handler(&lifecycle.pre_stop)),
         env,
     })
 }
@@ -162,29 +277,52 @@ fn image_parts(image: &image::Root) -> (Vec<(String, String)>, Root) {
                 let path = format!("{}:{PATH}", python.bin.display());
                 env.push(("PATH".to_owned(), path));
                 if python.prefix != python.base_prefix {
-                    env.push(("VIRTUAL_ENV".to_owned(), python.prefix.display().to_string()));
+                    env.push((
+                        "VIRTUAL_ENV".to_owned(),
+                        python.prefix.display().to_string(),
+                    ));
                 }
             }
-            Root::Host { read_only: python.as_ref().map(image::Python::directories).unwrap_or_default() }
+            Root::Host {
+                read_only: python
+                    .as_ref()
+                    .map(image::Python::directories)
+                    .unwrap_or_default(),
+            }
         }
-        image::Source::Image { .. } => Root::Layers { lower: image.lowers.clone() },
+        image::Source::Image { .. } => Root::Layers {
+            lower: image.lowers.clone(),
+        },
     };
     (env, root)
 }
 
 /// The user that an image asks for. Names are looked up in its uppermost `passwd` and `group`.
 fn image_ids(image: &image::Root) -> (Option<u32>, Option<u32>) {
-    let Some(text) = image.config.user.as_deref().filter(|text| !text.is_empty()) else { return (None, None) };
-    let (user, group) = text.split_once(':').map_or((text, None), |(user, group)| (user, Some(group)));
+    let Some(text) = image.config.user.as_deref().filter(|text| !text.is_empty()) else {
+        return (None, None);
+    };
+    let (user, group) = text
+        .split_once(':')
+        .map_or((text, None), |(user, group)| (user, Some(group)));
     let line = |file: &str, name: &str| {
-        let content = image.lowers.iter().find_map(|layer| std::fs::read_to_string(layer.join("etc").join(file)).ok())?;
-        content.lines().find(|line| line.split(':').next() == Some(name)).map(str::to_owned)
+        let content = image
+            .lowers
+            .iter()
+            .find_map(|layer| std::fs::read_to_string(layer.join("etc").join(file)).ok())?;
+        content
+            .lines()
+            .find(|line| line.split(':').next() == Some(name))
+            .map(str::to_owned)
     };
     let entry = |line: &str, column: usize| line.split(':').nth(column)?.parse::<u32>().ok();
     let known = line("passwd", user);
     let uid = user.parse().ok().or_else(|| entry(known.as_deref()?, 2));
     let gid = match group {
-        Some(group) => group.parse().ok().or_else(|| entry(&line("group", group)?, 2)),
+        Some(group) => group
+            .parse()
+            .ok()
+            .or_else(|| entry(&line("group", group)?, 2)),
         None => known.as_deref().and_then(|line| entry(line, 3)),
     };
     (uid, gid)
@@ -202,27 +340,59 @@ fn pod_files(inputs: &Inputs<'_>) -> Vec<Mount> {
         read_only: name != "hosts",
         same_owners: false,
     };
-    ["hosts", "hostname", "resolv.conf", "nsswitch.conf"].map(file).to_vec()
+    ["hosts", "hostname", "resolv.conf", "nsswitch.conf"]
+        .map(file)
+        .to_vec()
 }
 
-fn volume_mount<'a>(mount: &VolumeMount, inputs: &Inputs<'_>, lookup: impl Fn(&str) -> Option<&'a str>) -> Result<Mount, String> {
-    let source = inputs.volumes.get(&mount.name).ok_or_else(|| format!("volumeMounts name volume {:?}, which the pod does not have", mount.name))?;
+fn volume_mount<'a>(
+    mount: &VolumeMount,
+    inputs: &Inputs<'_>,
+    lookup: impl Fn(&str) -> Option<&'a str>,
+) -> Result<Mount, String> {
+    let source = inputs.volumes.get(&mount.name).ok_or_else(|| {
+        format!(
+            "volumeMounts name volume {:?}, which the pod does not have",
+            mount.name
+        )
+    })?;
     let target = PathBuf::from(&mount.mount_path);
     let wanted = mount.read_only.unwrap_or(false);
-    let part = mount.sub_path_expr.as_deref().map(|text| environment::expand(text, lookup)).or_else(|| mount.sub_path.clone());
+    let part = mount
+        .sub_path_expr
+        .as_deref()
+        .map(|text| environment::expand(text, lookup))
+        .or_else(|| mount.sub_path.clone());
     let part = part.filter(|part| !part.is_empty()).map(PathBuf::from);
-    if part.as_ref().is_some_and(|part| part.is_absolute() || part.components().any(|component| component == std::path::Component::ParentDir)) {
-        return Err(format!("subPath of volumeMount {:?} must be relative and without \"..\"", mount.name));
+    if part.as_ref().is_some_and(|part| {
+        part.is_absolute()
+            || part
+                .components()
+                .any(|component| component == std::path::Component::ParentDir)
+    }) {
+        return Err(format!(
+            "subPath of volumeMount {:?} must be relative and without \"..\"",
+            mount.name
+        ));
     }
     Ok(match source {
-        Source::Path { path, read_only, same_owners } => Mount::Bind {
+        Source::Path {
+            path,
+            read_only,
+            same_owners,
+        } => Mount::Bind {
             source: path.clone(),
             sub_path: part,
             target,
             read_only: wanted || *read_only,
             same_owners: *same_owners,
         },
-        Source::Memory { size } => Mount::Memory { key: mount.name.clone(), target, size: *size, read_only: wanted },
+        Source::Memory { size } => Mount::Memory {
+            key: mount.name.clone(),
+            target,
+            size: *size,
+            read_only: wanted,
+        },
     })
 }
 
@@ -235,30 +405,47 @@ fn target(mount: &Mount) -> &Path {
 fn limits(container: &Container) -> Limits {
     let resources = container.resources.clone().unwrap_or_default();
     let amount = |map: &Option<BTreeMap<String, Quantity>>, name: &str| {
-        map.as_ref().and_then(|map| map.get(name)).and_then(|quantity| Amount::try_from(quantity).ok()).filter(|amount| amount.is_positive())
+        map.as_ref()
+            .and_then(|map| map.get(name))
+            .and_then(|quantity| Amount::try_from(quantity).ok())
+            .filter(|amount| amount.is_positive())
     };
     let millis = |amount: Amount| u64::try_from(amount.millis_up()).unwrap_or(0);
     let cpu_limit = amount(&resources.limits, "cpu").map(millis);
     Limits {
         cpu_limit,
         cpu_request: amount(&resources.requests, "cpu").map(millis).or(cpu_limit),
-        memory: amount(&resources.limits, "memory").and_then(|amount| u64::try_from(amount.units_up()).ok()),
+        memory: amount(&resources.limits, "memory")
+            .and_then(|amount| u64::try_from(amount.units_up()).ok()),
         pids: Some(PIDS),
     }
 }
 
 fn probe(probe: &KubeProbe, container: &Container, own: &str) -> Option<Probe> {
     let handler = if let Some(exec) = &probe.exec {
-        Handler::Exec { argv: exec.command.clone().unwrap_or_default() }
+        Handler::Exec {
+            argv: exec.command.clone().unwrap_or_default(),
+        }
     } else if let Some(tcp) = &probe.tcp_socket {
-        Handler::Tcp { host: host(tcp.host.as_ref(), own), port: port(&tcp.port, container)? }
+        Handler::Tcp {
+            host: host(tcp.host.as_ref(), own),
+            port: port(&tcp.port, container)?,
+        }
     } else if let Some(http) = &probe.http_get {
         http_get(http, container, own)?
     } else {
         return None;
     };
-    let number = |value: Option<i32>, default: u64| value.and_then(|value| u64::try_from(value).ok()).unwrap_or(default);
-    let count = |value: Option<i32>, default: u32| value.and_then(|value| u32::try_from(value).ok()).unwrap_or(default);
+    let number = |value: Option<i32>, default: u64| {
+        value
+            .and_then(|value| u64::try_from(value).ok())
+            .unwrap_or(default)
+    };
+    let count = |value: Option<i32>, default: u32| {
+        value
+            .and_then(|value| u32::try_from(value).ok())
+            .unwrap_or(default)
+    };
     Some(Probe {
         handler,
         initial_delay_seconds: number(probe.initial_delay_seconds, 0),
@@ -271,16 +458,31 @@ fn probe(probe: &KubeProbe, container: &Container, own: &str) -> Option<Probe> {
 
 fn lifecycle(handler: &LifecycleHandler, container: &Container, own: &str) -> Option<Handler> {
     if let Some(exec) = &handler.exec {
-        return Some(Handler::Exec { argv: exec.command.clone().unwrap_or_default() });
+        return Some(Handler::Exec {
+            argv: exec.command.clone().unwrap_or_default(),
+        });
     }
     if let Some(sleep) = &handler.sleep {
-        return Some(Handler::Sleep { seconds: u64::try_from(sleep.seconds).unwrap_or(0) });
+        return Some(Handler::Sleep {
+            seconds: u64::try_from(sleep.seconds).unwrap_or(0),
+        });
     }
-    handler.http_get.as_ref().and_then(|http| http_get(http, container, own))
+    handler
+        .http_get
+        .as_ref()
+        .and_then(|http| http_get(http, container, own))
 }
 
-fn http_get(http: &k8s_openapi::api::core::v1::HTTPGetAction, container: &Container, own: &str) -> Option<Handler> {
-    let headers = http.http_headers.iter().flatten().map(|header| (header.name.clone(), header.value.clone()));
+fn http_get(
+    http: &k8s_openapi::api::core::v1::HTTPGetAction,
+    container: &Container,
+    own: &str,
+) -> Option<Handler> {
+    let headers = http
+        .http_headers
+        .iter()
+        .flatten()
+        .map(|header| (header.name.clone(), header.value.clone()));
     Some(Handler::Http {
         host: host(http.host.as_ref(), own),
         port: port(&http.port, container)?,
@@ -291,7 +493,10 @@ fn http_get(http: &k8s_openapi::api::core::v1::HTTPGetAction, container: &Contai
 
 /// Whom to ask: the pod itself unless it says otherwise.
 fn host(given: Option<&String>, own: &str) -> String {
-    given.cloned().filter(|host| !host.is_empty()).unwrap_or_else(|| own.to_owned())
+    given
+        .cloned()
+        .filter(|host| !host.is_empty())
+        .unwrap_or_else(|| own.to_owned())
 }
 
 fn port(port: &IntOrString, container: &Container) -> Option<u16> {
@@ -299,7 +504,14 @@ fn port(port: &IntOrString, container: &Container) -> Option<u16> {
         IntOrString::Int(number) => *number,
         IntOrString::String(name) => match name.parse() {
             Ok(number) => number,
-            Err(_) => container.ports.iter().flatten().find(|port| port.name.as_ref() == Some(name))?.container_port,
+            Err(_) => {
+                container
+                    .ports
+                    .iter()
+                    .flatten()
+                    .find(|port| port.name.as_ref() == Some(name))?
+                    .container_port
+            }
         },
     };
     u16::try_from(number).ok()

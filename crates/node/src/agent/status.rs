@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
-    ContainerState as KubeState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting,
-    ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus,
+    ContainerState as KubeState, ContainerStateRunning, ContainerStateTerminated,
+    ContainerStateWaiting, ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
@@ -32,30 +32,66 @@ pub(super) fn of(pod: &Pod, observed: &Observed<'_>) -> PodStatus {
     let declared = pod.spec.clone().unwrap_or_default();
     let (init, main) = match observed.state {
         Some(state) => (
-            state.init_containers.iter().map(|container| known(container, pod, observed)).collect(),
-            state.containers.iter().map(|container| known(container, pod, observed)).collect(),
+            state
+                .init_containers
+                .iter()
+                .map(|container| known(container, pod, observed))
+                .collect(),
+            state
+                .containers
+                .iter()
+                .map(|container| known(container, pod, observed))
+                .collect(),
         ),
         None => {
-            let unknown = |container: &k8s_openapi::api::core::v1::Container| unknown(&container.name, container.image.as_deref(), observed);
+            let unknown = |container: &k8s_openapi::api::core::v1::Container| {
+                unknown(&container.name, container.image.as_deref(), observed)
+            };
             (
-                declared.init_containers.iter().flatten().map(unknown).collect::<Vec<_>>(),
+                declared
+                    .init_containers
+                    .iter()
+                    .flatten()
+                    .map(unknown)
+                    .collect::<Vec<_>>(),
                 declared.containers.iter().map(unknown).collect::<Vec<_>>(),
             )
         }
     };
     let initialized = observed.state.is_some_and(|state| {
-        state.init_containers.iter().all(|container| container.started || container.terminated().is_some_and(|end| end.exit_code == 0))
+        state.init_containers.iter().all(|container| {
+            container.started || container.terminated().is_some_and(|end| end.exit_code == 0)
+        })
     });
-    let ready = phase == Phase::Running && main.iter().all(|container: &ContainerStatus| container.ready);
+    let ready = phase == Phase::Running
+        && main
+            .iter()
+            .all(|container: &ContainerStatus| container.ready);
     let completed = phase == Phase::Succeeded;
-    let why = if completed { Some("PodCompleted") } else if phase == Phase::Failed { Some("PodFailed") } else { Some("ContainersNotReady") };
-    let unready: Vec<_> = main.iter().filter(|container| !container.ready).map(|container| container.name.as_str()).collect();
+    let why = if completed {
+        Some("PodCompleted")
+    } else if phase == Phase::Failed {
+        Some("PodFailed")
+    } else {
+        Some("ContainersNotReady")
+    };
+    let unready: Vec<_> = main
+        .iter()
+        .filter(|container| !container.ready)
+        .map(|container| container.name.as_str())
+        .collect();
     let message = format!("containers with unready status: [{}]", unready.join(" "));
     let mut conditions = Vec::new();
     let mut set = |kind: &str, is: bool, reason: Option<&str>| {
         let status = if is { "True" } else { "False" };
-        let old = before.conditions.iter().flatten().find(|condition| condition.type_ == kind);
-        let since = old.filter(|old| old.status == status).and_then(|old| old.last_transition_time.clone());
+        let old = before
+            .conditions
+            .iter()
+            .flatten()
+            .find(|condition| condition.type_ == kind);
+        let since = old
+            .filter(|old| old.status == status)
+            .and_then(|old| old.last_transition_time.clone());
         conditions.push(PodCondition {
             type_: kind.to_owned(),
             status: status.to_owned(),
@@ -66,15 +102,33 @@ pub(super) fn of(pod: &Pod, observed: &Observed<'_>) -> PodStatus {
         });
     };
     set("PodReadyToStartContainers", phase == Phase::Running, None);
-    set("Initialized", initialized || completed, Some("ContainersNotInitialized"));
+    set(
+        "Initialized",
+        initialized || completed,
+        Some("ContainersNotInitialized"),
+    );
     set("Ready", ready, why);
     set("ContainersReady", ready, why);
-    if !before.conditions.iter().flatten().any(|condition| condition.type_ == "PodScheduled") {
+    if !before
+        .conditions
+        .iter()
+        .flatten()
+        .any(|condition| condition.type_ == "PodScheduled")
+    {
         set("PodScheduled", true, None);
     }
     // What others said about the pod stays.
-    let ours: Vec<String> = conditions.iter().map(|condition| condition.type_.clone()).collect();
-    conditions.extend(before.conditions.into_iter().flatten().filter(|condition| !ours.contains(&condition.type_)));
+    let ours: Vec<String> = conditions
+        .iter()
+        .map(|condition| condition.type_.clone())
+        .collect();
+    conditions.extend(
+        before
+            .conditions
+            .into_iter()
+            .flatten()
+            .filter(|condition| !ours.contains(&condition.type_)),
+    );
     let address = observed.address.map(|address| address.to_string());
     PodStatus {
         phase: Some(phase.as_str().to_owned()),
@@ -84,50 +138,84 @@ pub(super) fn of(pod: &Pod, observed: &Observed<'_>) -> PodStatus {
         container_statuses: Some(main),
         init_container_statuses: (!init.is_empty()).then_some(init),
         host_ip: Some(observed.host_address.to_string()),
-        host_ips: Some(vec![HostIP { ip: observed.host_address.to_string() }]),
+        host_ips: Some(vec![HostIP {
+            ip: observed.host_address.to_string(),
+        }]),
         pod_ips: address.clone().map(|ip| vec![PodIP { ip }]),
         pod_ip: address,
-        start_time: before.start_time.or_else(|| observed.state.and_then(|state| state.started_at).map(Time)).or(Some(Time(observed.now))),
+        start_time: before
+            .start_time
+            .or_else(|| observed.state.and_then(|state| state.started_at).map(Time))
+            .or(Some(Time(observed.now))),
         qos_class: Some(quality(pod).to_owned()),
-        observed_generation: pod.meta().generation,
+        observed_generation: pod.metadata.generation,
         ..PodStatus::default()
     }
 }
 
 fn known(container: &ContainerState, pod: &Pod, observed: &Observed<'_>) -> ContainerStatus {
     let spec = observed.spec.and_then(|spec| {
-        spec.init_containers.iter().chain(&spec.containers).find(|candidate| candidate.name == container.name)
+        spec.init_containers
+            .iter()
+            .chain(&spec.containers)
+            .find(|candidate| candidate.name == container.name)
     });
-    let id = |attempt: u32| Some(format!("astrago://{}-{}-{attempt}", pod.uid().unwrap_or_default(), container.name));
+    let id = |attempt: u32| {
+        Some(format!(
+            "astrago://{}-{}-{attempt}",
+            pod.uid().unwrap_or_default(),
+            container.name
+        ))
+    };
     let state = match &container.status {
         Status::Waiting { reason, message } => KubeState {
-            waiting: Some(ContainerStateWaiting { reason: Some(reason.clone()), message: message.clone() }),
+            waiting: Some(ContainerStateWaiting {
+                reason: Some(reason.clone()),
+                message: message.clone(),
+            }),
             ..KubeState::default()
         },
         Status::Running { started_at } => KubeState {
-            running: Some(ContainerStateRunning { started_at: Some(Time(*started_at)) }),
+            running: Some(ContainerStateRunning {
+                started_at: Some(Time(*started_at)),
+            }),
             ..KubeState::default()
         },
         Status::Terminated(end) => terminated(end, id(container.attempt)),
     };
     let has_run = !matches!(container.status, Status::Waiting { .. }) || container.last.is_some();
-    let before = if matches!(container.status, Status::Waiting { .. }) { container.attempt } else { container.attempt.saturating_sub(1) };
+    let before = if matches!(container.status, Status::Waiting { .. }) {
+        container.attempt
+    } else {
+        container.attempt.saturating_sub(1)
+    };
     ContainerStatus {
         name: container.name.clone(),
         image: spec.map(|spec| spec.image.clone()).unwrap_or_default(),
         image_id: spec.map(|spec| spec.image_id.clone()).unwrap_or_default(),
         container_id: if has_run { id(container.attempt) } else { None },
-        ready: container.ready || (container.terminated().is_some_and(|end| end.exit_code == 0) && is_init(pod, &container.name)),
+        ready: container.ready
+            || (container.terminated().is_some_and(|end| end.exit_code == 0)
+                && is_init(pod, &container.name)),
         started: Some(container.started),
         restart_count: i32::try_from(container.attempt).unwrap_or(i32::MAX),
         state: Some(state),
-        last_state: Some(container.last.as_ref().map(|end| terminated(end, id(before))).unwrap_or_default()),
+        last_state: Some(
+            container
+                .last
+                .as_ref()
+                .map(|end| terminated(end, id(before)))
+                .unwrap_or_default(),
+        ),
         ..ContainerStatus::default()
     }
 }
 
 fn is_init(pod: &Pod, name: &str) -> bool {
-    pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten()).any(|container| container.name == name)
+    pod.spec
+        .iter()
+        .flat_map(|spec| spec.init_containers.iter().flatten())
+        .any(|container| container.name == name)
 }
 
 fn unknown(name: &str, image: Option<&str>, observed: &Observed<'_>) -> ContainerStatus {
@@ -139,7 +227,13 @@ fn unknown(name: &str, image: Option<&str>, observed: &Observed<'_>) -> Containe
         name: name.to_owned(),
         image: image.unwrap_or_default().to_owned(),
         started: Some(false),
-        state: Some(KubeState { waiting: Some(ContainerStateWaiting { reason: Some(reason), message }), ..KubeState::default() }),
+        state: Some(KubeState {
+            waiting: Some(ContainerStateWaiting {
+                reason: Some(reason),
+                message,
+            }),
+            ..KubeState::default()
+        }),
         ..ContainerStatus::default()
     }
 }
@@ -163,12 +257,22 @@ fn terminated(end: &Terminated, container_id: Option<String>) -> KubeState {
 fn quality(pod: &Pod) -> &'static str {
     let mut any = false;
     let mut all = true;
-    for container in pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers)) {
+    for container in pod.spec.iter().flat_map(|spec| {
+        spec.init_containers
+            .iter()
+            .flatten()
+            .chain(&spec.containers)
+    }) {
         let resources = container.resources.clone().unwrap_or_default();
-        let (limits, requests) = (resources.limits.unwrap_or_default(), resources.requests.unwrap_or_default());
+        let (limits, requests) = (
+            resources.limits.unwrap_or_default(),
+            resources.requests.unwrap_or_default(),
+        );
         for name in ["cpu", "memory"] {
             any |= limits.contains_key(name) || requests.contains_key(name);
-            let equal = requests.get(name).is_none_or(|request| limits.get(name) == Some(request));
+            let equal = requests
+                .get(name)
+                .is_none_or(|request| limits.get(name) == Some(request));
             all &= limits.contains_key(name) && equal;
         }
     }
@@ -206,18 +310,41 @@ mod tests {
 
     #[test]
     fn a_pod_that_cannot_start_says_why_in_every_container() {
-        let status = observe(None, Some(("CreateContainerConfigError", "ConfigMap \"x\" not found".into())));
+        let status = observe(
+            None,
+            Some((
+                "CreateContainerConfigError",
+                "ConfigMap \"x\" not found".into(),
+            )),
+        );
         assert_eq!(status.phase.as_deref(), Some("Pending"));
-        let waiting = status.container_statuses.unwrap()[0].state.clone().unwrap().waiting.unwrap();
-        assert_eq!(waiting.reason.as_deref(), Some("CreateContainerConfigError"));
-        assert_eq!(waiting.message.as_deref(), Some("ConfigMap \"x\" not found"));
+        let waiting = status.container_statuses.unwrap()[0]
+            .state
+            .clone()
+            .unwrap()
+            .waiting
+            .unwrap();
+        assert_eq!(
+            waiting.reason.as_deref(),
+            Some("CreateContainerConfigError")
+        );
+        assert_eq!(
+            waiting.message.as_deref(),
+            Some("ConfigMap \"x\" not found")
+        );
     }
 
     #[test]
     fn conditions_of_others_stay_and_ours_follow_the_containers() {
         let container = |name: &str, running: bool| ContainerState {
             name: name.into(),
-            status: if running { Status::Running { started_at: Timestamp::UNIX_EPOCH } } else { Status::default() },
+            status: if running {
+                Status::Running {
+                    started_at: Timestamp::UNIX_EPOCH,
+                }
+            } else {
+                Status::default()
+            },
             ready: running,
             started: running,
             ..ContainerState::default()
@@ -231,10 +358,28 @@ mod tests {
             started_at: None,
             finished_at: Timestamp::UNIX_EPOCH,
         });
-        let state = State { phase: Phase::Running, init_containers: vec![done], containers: vec![container("c", true)], ..State::default() };
+        let state = State {
+            phase: Phase::Running,
+            init_containers: vec![done],
+            containers: vec![container("c", true)],
+            ..State::default()
+        };
         let status = observe(Some(&state), None);
-        let get = |kind: &str| status.conditions.iter().flatten().find(|condition| condition.type_ == kind).map(|condition| condition.status.clone());
-        for kind in ["Ready", "Initialized", "ContainersReady", "PodScheduled", "Custom"] {
+        let get = |kind: &str| {
+            status
+                .conditions
+                .iter()
+                .flatten()
+                .find(|condition| condition.type_ == kind)
+                .map(|condition| condition.status.clone())
+        };
+        for kind in [
+            "Ready",
+            "Initialized",
+            "ContainersReady",
+            "PodScheduled",
+            "Custom",
+        ] {
             assert_eq!(get(kind).as_deref(), Some("True"), "{kind}");
         }
         assert_eq!(status.pod_ip.as_deref(), Some("10.224.0.2"));

@@ -23,7 +23,11 @@ use crate::sandbox::identity;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     /// A folder or file. `same_owners` for those of the host.
-    Path { path: PathBuf, read_only: bool, same_owners: bool },
+    Path {
+        path: PathBuf,
+        read_only: bool,
+        same_owners: bool,
+    },
     /// In memory, at most that large.
     Memory { size: Option<u64> },
 }
@@ -43,37 +47,80 @@ pub(super) fn make(
     objects: &Objects,
 ) -> Result<BTreeMap<String, Source>> {
     let spec = pod.spec.as_ref();
-    let group = spec.and_then(|spec| spec.security_context.as_ref()).and_then(|context| context.fs_group);
+    let group = spec
+        .and_then(|spec| spec.security_context.as_ref())
+        .and_then(|context| context.fs_group);
     let group = group.and_then(|group| u32::try_from(group).ok());
     let owner = identity::volume_owner(group);
     let mut sources = BTreeMap::new();
-    for volume in spec.into_iter().flat_map(|spec| spec.volumes.iter().flatten()) {
+    for volume in spec
+        .into_iter()
+        .flat_map(|spec| spec.volumes.iter().flatten())
+    {
         let path = dir.volume(&volume.name);
-        let failed = |source| Error::WriteVolume { volume: volume.name.clone(), source };
+        let failed = |source| Error::WriteVolume {
+            volume: volume.name.clone(),
+            source,
+        };
         let source = if let Some(files) = files(volume, facts, objects)? {
             publish(&path, &files, owner).map_err(failed)?;
-            Source::Path { path, read_only: true, same_owners: false }
+            Source::Path {
+                path,
+                read_only: true,
+                same_owners: false,
+            }
         } else if let Some(empty) = &volume.empty_dir {
-            let limit = empty.size_limit.as_ref().and_then(|size| Amount::try_from(size).ok());
-            let size = limit.and_then(|limit| u64::try_from(limit.units_up()).ok()).filter(|size| *size > 0);
+            let limit = empty
+                .size_limit
+                .as_ref()
+                .and_then(|size| Amount::try_from(size).ok());
+            let size = limit
+                .and_then(|limit| u64::try_from(limit.units_up()).ok())
+                .filter(|size| *size > 0);
             if empty.medium.as_deref() == Some("Memory") {
                 Source::Memory { size }
             } else {
                 shared_folder(&path, owner, group.is_some()).map_err(failed)?;
-                Source::Path { path, read_only: false, same_owners: false }
+                Source::Path {
+                    path,
+                    read_only: false,
+                    same_owners: false,
+                }
             }
         } else if let Some(claim) = &volume.persistent_volume_claim {
             objects.claim(&claim.claim_name)?;
-            let path = layout::claim(data_dir, &pod.namespace().unwrap_or_default(), &claim.claim_name);
+            let path = layout::claim(
+                data_dir,
+                &pod.namespace().unwrap_or_default(),
+                &claim.claim_name,
+            );
             shared_folder(&path, owner, group.is_some()).map_err(failed)?;
-            Source::Path { path, read_only: claim.read_only.unwrap_or(false), same_owners: false }
+            Source::Path {
+                path,
+                read_only: claim.read_only.unwrap_or(false),
+                same_owners: false,
+            }
         } else if let Some(host) = &volume.host_path {
-            let path = host_path(&host.path, host.type_.as_deref().unwrap_or_default(), host_paths)
-                .map_err(|problem| Error::Volume { volume: volume.name.clone(), problem })?;
-            Source::Path { path, read_only: false, same_owners: true }
+            let path = host_path(
+                &host.path,
+                host.type_.as_deref().unwrap_or_default(),
+                host_paths,
+            )
+            .map_err(|problem| Error::Volume {
+                volume: volume.name.clone(),
+                problem,
+            })?;
+            Source::Path {
+                path,
+                read_only: false,
+                same_owners: true,
+            }
         } else {
             let problem = "this node has configMap, secret, projected, downwardAPI, emptyDir, persistentVolumeClaim and hostPath volumes only".to_owned();
-            return Err(Error::Volume { volume: volume.name.clone(), problem });
+            return Err(Error::Volume {
+                volume: volume.name.clone(),
+                problem,
+            });
         };
         sources.insert(volume.name.clone(), source);
     }
@@ -85,33 +132,73 @@ fn files(volume: &Volume, facts: &Facts<'_>, objects: &Objects) -> Result<Option
     let mut files = Files::new();
     let mut add = |path: &str, bytes: Vec<u8>, mode: i32| {
         let relative = Path::new(path);
-        let proper = !path.is_empty() && relative.components().all(|part| matches!(part, Component::Normal(_))) && !path.starts_with("..");
+        let proper = !path.is_empty()
+            && relative
+                .components()
+                .all(|part| matches!(part, Component::Normal(_)))
+            && !path.starts_with("..");
         if !proper {
             let problem = format!("{path:?} is not a relative path without \"..\"");
-            return Err(Error::Volume { volume: volume.name.clone(), problem });
+            return Err(Error::Volume {
+                volume: volume.name.clone(),
+                problem,
+            });
         }
         files.insert(relative.to_owned(), (bytes, mode.unsigned_abs() & 0o777));
         Ok(())
     };
     if let Some(source) = &volume.config_map {
         let data = objects.config_map(&source.name, source.optional.unwrap_or(false))?;
-        keys(("ConfigMap", &source.name), data, source.items.as_deref(), source.optional, source.default_mode.unwrap_or(MODE), &mut add)?;
+        keys(
+            ("ConfigMap", &source.name),
+            data,
+            source.items.as_deref(),
+            source.optional,
+            source.default_mode.unwrap_or(MODE),
+            &mut add,
+        )?;
     } else if let Some(source) = &volume.secret {
         let name = source.secret_name.as_deref().unwrap_or_default();
         let data = objects.secret(name, source.optional.unwrap_or(false))?;
-        keys(("Secret", name), data, source.items.as_deref(), source.optional, source.default_mode.unwrap_or(MODE), &mut add)?;
+        keys(
+            ("Secret", name),
+            data,
+            source.items.as_deref(),
+            source.optional,
+            source.default_mode.unwrap_or(MODE),
+            &mut add,
+        )?;
     } else if let Some(source) = &volume.downward_api {
-        downward(source.items.as_deref(), source.default_mode.unwrap_or(MODE), facts, &mut add)?;
+        downward(
+            source.items.as_deref(),
+            source.default_mode.unwrap_or(MODE),
+            facts,
+            &mut add,
+        )?;
     } else if let Some(projected) = &volume.projected {
         let mode = projected.default_mode.unwrap_or(MODE);
         for source in projected.sources.iter().flatten() {
             if let Some(source) = &source.config_map {
                 let data = objects.config_map(&source.name, source.optional.unwrap_or(false))?;
-                keys(("ConfigMap", &source.name), data, source.items.as_deref(), source.optional, mode, &mut add)?;
+                keys(
+                    ("ConfigMap", &source.name),
+                    data,
+                    source.items.as_deref(),
+                    source.optional,
+                    mode,
+                    &mut add,
+                )?;
             }
             if let Some(source) = &source.secret {
                 let data = objects.secret(&source.name, source.optional.unwrap_or(false))?;
-                keys(("Secret", &source.name), data, source.items.as_deref(), source.optional, mode, &mut add)?;
+                keys(
+                    ("Secret", &source.name),
+                    data,
+                    source.items.as_deref(),
+                    source.optional,
+                    mode,
+                    &mut add,
+                )?;
             }
             if let Some(source) = &source.downward_api {
                 downward(source.items.as_deref(), mode, facts, &mut add)?;
@@ -133,13 +220,21 @@ fn keys(
 ) -> Result<()> {
     let Some(data) = data else { return Ok(()) };
     let Some(items) = items.filter(|items| !items.is_empty()) else {
-        return data.iter().try_for_each(|(key, bytes)| add(key, bytes.clone(), mode));
+        return data
+            .iter()
+            .try_for_each(|(key, bytes)| add(key, bytes.clone(), mode));
     };
     for item in items {
         match data.get(&item.key) {
             Some(bytes) => add(&item.path, bytes.clone(), item.mode.unwrap_or(mode))?,
             None if optional == Some(true) => {}
-            None => return Err(Error::Key { kind, name: name.to_owned(), key: item.key.clone() }),
+            None => {
+                return Err(Error::Key {
+                    kind,
+                    name: name.to_owned(),
+                    key: item.key.clone(),
+                });
+            }
         }
     }
     Ok(())
@@ -154,11 +249,20 @@ fn downward(
     for item in items.into_iter().flatten() {
         let spec = facts.pod.spec.as_ref();
         let (path, value) = if let Some(field) = &item.field_ref {
-            (field.field_path.clone(), fields::field(facts, &field.field_path))
+            (
+                field.field_path.clone(),
+                fields::field(facts, &field.field_path),
+            )
         } else if let Some(selector) = &item.resource_field_ref {
             let name = selector.container_name.as_deref().unwrap_or_default();
-            let container = spec.into_iter().flat_map(|spec| &spec.containers).find(|container| container.name == name);
-            (selector.resource.clone(), container.and_then(|container| fields::resource(facts, container, selector)))
+            let container = spec
+                .into_iter()
+                .flat_map(|spec| &spec.containers)
+                .find(|container| container.name == name);
+            (
+                selector.resource.clone(),
+                container.and_then(|container| fields::resource(facts, container, selector)),
+            )
         } else {
             continue;
         };
@@ -170,7 +274,10 @@ fn downward(
 
 /// Replaces the content of a volume, if it is another one.
 fn publish(volume: &Path, files: &Files, owner: Option<(u32, u32)>) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o755).create(volume)?;
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o755)
+        .create(volume)?;
     own(volume, owner)?;
     let data = volume.join("..data");
     if is_current(&data, files) {
@@ -203,7 +310,11 @@ fn publish(volume: &Path, files: &Files, owner: Option<(u32, u32)>) -> io::Resul
         lchown(&draft, Some(user), Some(group))?;
     }
     fs::rename(&draft, &data)?;
-    let top = |path: &PathBuf| path.components().next().map(|part| PathBuf::from(part.as_os_str()));
+    let top = |path: &PathBuf| {
+        path.components()
+            .next()
+            .map(|part| PathBuf::from(part.as_os_str()))
+    };
     let wanted: std::collections::BTreeSet<_> = files.keys().filter_map(top).collect();
     for name in &wanted {
         let link = volume.join(name);
@@ -228,11 +339,20 @@ fn is_current(data: &Path, files: &Files) -> bool {
     let same = |(path, (bytes, mode)): (&PathBuf, &(Vec<u8>, u32))| {
         let file = data.join(path);
         fs::read(&file).is_ok_and(|content| content == *bytes)
-            && fs::metadata(&file).is_ok_and(|metadata| metadata.permissions().mode() & 0o777 == *mode)
+            && fs::metadata(&file)
+                .is_ok_and(|metadata| metadata.permissions().mode() & 0o777 == *mode)
     };
     fn count(folder: &Path) -> usize {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        entries.map(|entry| if entry.path().is_dir() { count(&entry.path()) } else { 1 }).sum()
+        entries
+            .map(|entry| {
+                if entry.path().is_dir() {
+                    count(&entry.path())
+                } else {
+                    1
+                }
+            })
+            .sum()
     }
     data.is_dir() && files.iter().all(same) && count(data) == files.len()
 }
@@ -257,21 +377,40 @@ fn own(path: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
 /// that none leads out of what is allowed.
 fn host_path(path: &str, kind: &str, allowed: &[PathBuf]) -> Result<PathBuf, String> {
     let wanted = Path::new(path);
-    let inside = |path: &Path| allowed.iter().any(|root| root.canonicalize().is_ok_and(|root| path.starts_with(root)));
-    let refused = || format!("hostPath {path} is not among the folders that the administrator of this node allows");
+    let inside = |path: &Path| {
+        allowed
+            .iter()
+            .any(|root| root.canonicalize().is_ok_and(|root| path.starts_with(root)))
+    };
+    let refused = || {
+        format!(
+            "hostPath {path} is not among the folders that the administrator of this node allows"
+        )
+    };
     if !wanted.is_absolute() || wanted.components().any(|part| part == Component::ParentDir) {
         return Err(refused());
     }
     if !wanted.exists() && matches!(kind, "DirectoryOrCreate" | "FileOrCreate") {
-        let above = wanted.ancestors().find(|above| above.exists()).and_then(|above| above.canonicalize().ok());
+        let above = wanted
+            .ancestors()
+            .find(|above| above.exists())
+            .and_then(|above| above.canonicalize().ok());
         if !above.is_some_and(|above| inside(&above)) {
             return Err(refused());
         }
-        let made = if kind == "FileOrCreate" { fs::File::create(wanted).map(drop) } else { fs::create_dir_all(wanted) };
+        let made = if kind == "FileOrCreate" {
+            fs::File::create(wanted).map(drop)
+        } else {
+            fs::create_dir_all(wanted)
+        };
         made.map_err(|error| format!("hostPath {path} cannot be created: {error}"))?;
     }
     let real = wanted.canonicalize().map_err(|_| {
-        if inside(wanted) { format!("hostPath {path} does not exist") } else { refused() }
+        if inside(wanted) {
+            format!("hostPath {path} does not exist")
+        } else {
+            refused()
+        }
     })?;
     if !inside(&real) {
         return Err(refused());
@@ -281,7 +420,11 @@ fn host_path(path: &str, kind: &str, allowed: &[PathBuf]) -> Result<PathBuf, Str
         "File" | "FileOrCreate" => real.is_file(),
         _ => true,
     };
-    if fits { Ok(real) } else { Err(format!("hostPath {path} is not a {kind}")) }
+    if fits {
+        Ok(real)
+    } else {
+        Err(format!("hostPath {path} is not a {kind}"))
+    }
 }
 
 #[cfg(test)]
@@ -289,7 +432,9 @@ mod tests {
     use super::*;
 
     fn files(all: &[(&str, &str, u32)]) -> Files {
-        all.iter().map(|(path, text, mode)| (PathBuf::from(path), (text.as_bytes().to_vec(), *mode))).collect()
+        all.iter()
+            .map(|(path, text, mode)| (PathBuf::from(path), (text.as_bytes().to_vec(), *mode)))
+            .collect()
     }
 
     #[test]
@@ -297,14 +442,42 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let volume = directory.path().join("v");
         let read = |name: &str| fs::read_to_string(volume.join(name)).ok();
-        publish(&volume, &files(&[("a", "1", 0o644), ("sub/b", "2", 0o400)]), None).unwrap();
-        assert_eq!((read("a").as_deref(), read("sub/b").as_deref()), (Some("1"), Some("2")));
+        publish(
+            &volume,
+            &files(&[("a", "1", 0o644), ("sub/b", "2", 0o400)]),
+            None,
+        )
+        .unwrap();
+        assert_eq!(
+            (read("a").as_deref(), read("sub/b").as_deref()),
+            (Some("1"), Some("2"))
+        );
         let first = fs::read_link(volume.join("..data")).unwrap();
-        publish(&volume, &files(&[("a", "1", 0o644), ("sub/b", "2", 0o400)]), None).unwrap();
-        assert_eq!(fs::read_link(volume.join("..data")).unwrap(), first, "nothing changed");
-        publish(&volume, &files(&[("a", "3", 0o755), ("c", "4", 0o644)]), None).unwrap();
-        assert_eq!((read("a").as_deref(), read("c").as_deref(), read("sub/b")), (Some("3"), Some("4"), None));
-        assert_eq!(fs::metadata(volume.join("a")).unwrap().permissions().mode() & 0o777, 0o755);
+        publish(
+            &volume,
+            &files(&[("a", "1", 0o644), ("sub/b", "2", 0o400)]),
+            None,
+        )
+        .unwrap();
+        assert_eq!(
+            fs::read_link(volume.join("..data")).unwrap(),
+            first,
+            "nothing changed"
+        );
+        publish(
+            &volume,
+            &files(&[("a", "3", 0o755), ("c", "4", 0o644)]),
+            None,
+        )
+        .unwrap();
+        assert_eq!(
+            (read("a").as_deref(), read("c").as_deref(), read("sub/b")),
+            (Some("3"), Some("4"), None)
+        );
+        assert_eq!(
+            fs::metadata(volume.join("a")).unwrap().permissions().mode() & 0o777,
+            0o755
+        );
         assert!(!volume.join(first).exists());
     }
 
@@ -319,13 +492,20 @@ mod tests {
         let allowed = [open.clone()];
         let check = |path: PathBuf, kind: &str| host_path(path.to_str().unwrap(), kind, &allowed);
         assert_eq!(check(open.clone(), "").unwrap(), open);
-        assert_eq!(check(open.join("new"), "DirectoryOrCreate").unwrap(), open.join("new"));
+        assert_eq!(
+            check(open.join("new"), "DirectoryOrCreate").unwrap(),
+            open.join("new")
+        );
         assert!(check(closed.clone(), "").is_err());
         assert!(check(open.join("link"), "").is_err());
         assert!(check(open.join("../closed"), "").is_err());
         assert!(check(closed.join("new"), "DirectoryOrCreate").is_err());
         assert!(check(open.join("link/new"), "DirectoryOrCreate").is_err());
         assert!(!closed.join("new").exists());
-        assert!(check(open.join("missing"), "").unwrap_err().contains("does not exist"));
+        assert!(
+            check(open.join("missing"), "")
+                .unwrap_err()
+                .contains("does not exist")
+        );
     }
 }

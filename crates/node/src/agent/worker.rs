@@ -59,7 +59,17 @@ impl Worker {
     pub(super) fn new(node: Arc<Node>, pod: watch::Receiver<Arc<Pod>>) -> Self {
         let uid = pod.borrow().uid().unwrap_or_default();
         let dir = PodDir::new(&node.options.data_dir, &uid);
-        Self { node, pod, dir, uid, follower: None, asked_to_stop: None, told: None, warned: 0, retry: RETRY_FIRST }
+        Self {
+            node,
+            pod,
+            dir,
+            uid,
+            follower: None,
+            asked_to_stop: None,
+            told: None,
+            warned: 0,
+            retry: RETRY_FIRST,
+        }
     }
 
     /// Works until the pod is gone, or until nobody is interested any more.
@@ -103,7 +113,10 @@ impl Worker {
         }
     }
 
-    async fn step(&mut self, pod: &Arc<Pod>) -> Result<Next, Box<dyn std::error::Error + Send + Sync>> {
+    async fn step(
+        &mut self,
+        pod: &Arc<Pod>,
+    ) -> Result<Next, Box<dyn std::error::Error + Send + Sync>> {
         let deleted = pod.metadata.deletion_timestamp.is_some();
         if self.follower.is_none() && launch::is_supervised(&self.dir) {
             self.follower = self.follow().await;
@@ -112,7 +125,9 @@ impl Worker {
             Some(follower) => Some(follower.borrow().clone()),
             None => State::read(&self.dir.state())?,
         };
-        let finished = state.as_ref().is_some_and(|state| state.phase.is_finished());
+        let finished = state
+            .as_ref()
+            .is_some_and(|state| state.phase.is_finished());
         match (&self.follower, deleted) {
             (Some(_), true) if !finished => {
                 self.stop(pod).await?;
@@ -128,7 +143,8 @@ impl Worker {
             }
             (None, true) => {
                 if state.is_some() {
-                    self.report(pod, Some(&ended(state.unwrap_or_default())), None).await?;
+                    self.report(pod, Some(&ended(state.unwrap_or_default())), None)
+                        .await?;
                 }
                 self.delete(pod).await?;
                 self.clean().await?;
@@ -146,7 +162,8 @@ impl Worker {
                 if let Err(error) = self.start(pod).await {
                     let message = crate::sandbox::process::chain(&error);
                     self.node.events.warn(pod, error.event(), &message).await;
-                    self.report(pod, state.as_ref(), Some((error.reason(), message))).await?;
+                    self.report(pod, state.as_ref(), Some((error.reason(), message)))
+                        .await?;
                     return Err(error.into());
                 }
                 Ok(Next::Again)
@@ -161,8 +178,12 @@ impl Worker {
         }
         let _slot = self.node.launches.acquire().await.ok();
         let (node, dir) = (Arc::clone(&self.node), self.dir.clone());
-        let started = tokio::task::spawn_blocking(move || launch::start(&node.options.supervisor, &node.bridges, &dir));
-        started.await.unwrap_or_else(|error| Err(launch::Error::Refused(error.to_string())))?;
+        let started = tokio::task::spawn_blocking(move || {
+            launch::start(&node.options.supervisor, &node.bridges, &dir)
+        });
+        started
+            .await
+            .unwrap_or_else(|error| Err(launch::Error::Refused(error.to_string())))?;
         Ok(())
     }
 
@@ -175,12 +196,19 @@ impl Worker {
     }
 
     async fn stop(&mut self, pod: &Pod) -> Result<(), launch::Error> {
-        let grace = pod.metadata.deletion_grace_period_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(30);
+        let grace = pod
+            .metadata
+            .deletion_grace_period_seconds
+            .and_then(|seconds| u64::try_from(seconds).ok())
+            .unwrap_or(30);
         if self.asked_to_stop.is_none_or(|asked| grace < asked) {
             let dir = self.dir.clone();
             let asked = tokio::task::spawn_blocking(move || launch::stop(&dir, Some(grace))).await;
             asked.unwrap_or_else(|error| Err(launch::Error::Refused(error.to_string())))?;
-            self.node.events.note(pod, "Killing", "stopping the pod's containers").await;
+            self.node
+                .events
+                .note(pod, "Killing", "stopping the pod's containers")
+                .await;
             self.asked_to_stop = Some(grace);
         }
         Ok(())
@@ -221,17 +249,27 @@ impl Worker {
     }
 
     /// Tells the API, if there is news.
-    async fn report(&mut self, pod: &Pod, state: Option<&State>, waiting: Option<(&str, String)>) -> kube::Result<()> {
+    async fn report(
+        &mut self,
+        pod: &Pod,
+        state: Option<&State>,
+        waiting: Option<(&str, String)>,
+    ) -> kube::Result<()> {
         if is_terminal(pod) {
             return Ok(());
         }
         if let Some(state) = state {
             for warning in state.warnings.iter().skip(self.warned) {
-                self.node.events.warn(pod, "LimitsNotEnforced", warning).await;
+                self.node
+                    .events
+                    .warn(pod, "LimitsNotEnforced", warning)
+                    .await;
             }
             self.warned = state.warnings.len().max(self.warned);
         }
-        let spec: Option<PodSpec> = std::fs::read(self.dir.spec()).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let spec: Option<PodSpec> = std::fs::read(self.dir.spec())
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let observed = Observed {
             spec: spec.as_ref(),
             state,
@@ -249,9 +287,15 @@ impl Worker {
         if self.told.as_ref() == Some(&status) {
             return Ok(());
         }
-        let api: Api<Pod> = Api::namespaced(self.node.client.clone(), &pod.namespace().unwrap_or_default());
+        let api: Api<Pod> = Api::namespaced(
+            self.node.client.clone(),
+            &pod.namespace().unwrap_or_default(),
+        );
         let patch = Patch::Merge(json!({"metadata": {"uid": self.uid}, "status": status}));
-        match api.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await {
+        match api
+            .patch_status(&pod.name_any(), &PatchParams::default(), &patch)
+            .await
+        {
             // Gone, or another pod of that name: nobody to tell.
             Err(kube::Error::Api(error)) if error.code == 404 || error.code == 409 => {}
             other => drop(other?),
@@ -262,10 +306,16 @@ impl Worker {
 
     /// Takes the object away, as the one who ran it.
     async fn delete(&self, pod: &Pod) -> kube::Result<()> {
-        let api: Api<Pod> = Api::namespaced(self.node.client.clone(), &pod.namespace().unwrap_or_default());
+        let api: Api<Pod> = Api::namespaced(
+            self.node.client.clone(),
+            &pod.namespace().unwrap_or_default(),
+        );
         let parameters = DeleteParams {
             grace_period_seconds: Some(0),
-            preconditions: Some(Preconditions { uid: Some(self.uid.clone()), resource_version: None }),
+            preconditions: Some(Preconditions {
+                uid: Some(self.uid.clone()),
+                resource_version: None,
+            }),
             ..DeleteParams::default()
         };
         match api.delete(&pod.name_any(), &parameters).await {
@@ -316,7 +366,10 @@ fn parse(line: &str) -> Option<State> {
 }
 
 fn is_terminal(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
     matches!(phase, Some("Succeeded" | "Failed"))
 }
 
@@ -324,8 +377,15 @@ fn is_terminal(pod: &Pod) -> bool {
 fn ended(mut state: State) -> State {
     crate::supervisor::recover(&mut state, Timestamp::now());
     if !state.phase.is_finished() {
-        let well = state.containers.iter().all(|container| container.terminated().is_some_and(|end| end.exit_code == 0));
-        state.phase = if well { crate::phase::Phase::Succeeded } else { crate::phase::Phase::Failed };
+        let well = state
+            .containers
+            .iter()
+            .all(|container| container.terminated().is_some_and(|end| end.exit_code == 0));
+        state.phase = if well {
+            crate::phase::Phase::Succeeded
+        } else {
+            crate::phase::Phase::Failed
+        };
     }
     state
 }

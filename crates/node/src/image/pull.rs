@@ -176,6 +176,8 @@ impl Images {
             tell(if fetched { 0 } else { size(layer) }, 1);
             Ok::<_, Error>(())
         });
+        // Collected, for the compiler cannot see that a future which holds this iterator is `Send`.
+        let fetches: Vec<_> = fetches.collect();
         futures::stream::iter(fetches)
             .buffer_unordered(LAYERS_AT_ONCE)
             .try_collect::<()>()

@@ -16,7 +16,6 @@ use crate::sys;
 
 /// A container's root folder while it is being furnished.
 pub(crate) struct Tree {
-    path: PathBuf,
     root: OwnedFd,
     owner: (u32, u32),
 }
@@ -29,16 +28,7 @@ impl Tree {
             OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
             Mode::empty(),
         )?;
-        Ok(Self {
-            path: path.to_owned(),
-            root,
-            owner,
-        })
-    }
-
-    /// Where the folder is outside.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+        Ok(Self { root, owner })
     }
 
     /// A folder inside, made with its parents where it is missing.

@@ -9,6 +9,8 @@ mod exec;
 mod image;
 mod kubelet;
 mod logs;
+mod agent;
+mod network;
 mod registry;
 mod sandbox;
 mod support;

@@ -1,0 +1,434 @@
+//! The agent with a real API server in this process.
+
+use std::time::Duration;
+
+use astrago_apiserver::{Identity, Options as ServerOptions, Server};
+use astrago_node::{Options, launch, layout};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolumeClaim, Pod, Secret, Service};
+use kube::api::{DeleteParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::{self, PATIENCE};
+
+const NODE: &str = "test-node";
+
+/// A plane with one node.
+struct Plane {
+    client: Client,
+    data: TempDir,
+    _server: Server,
+    _objects: TempDir,
+}
+
+/// A running agent; dropped, it ends as if by SIGTERM.
+struct Agent {
+    token: CancellationToken,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Plane {
+    async fn start() -> Self {
+        let objects = tempfile::tempdir().unwrap();
+        let server = Server::open(ServerOptions::new(objects.path()))
+            .await
+            .unwrap();
+        let client = Client::new(server.local(Identity::admin()), "default");
+        Self {
+            client,
+            data: tempfile::tempdir().unwrap(),
+            _server: server,
+            _objects: objects,
+        }
+    }
+
+    /// `None`, said aloud, where the machine allows no sandboxes.
+    fn agent(&self) -> Option<Agent> {
+        if let Err(error) = launch::Bridges::obtain(support::program(), []) {
+            support::skip(&format!("no sandboxes on this machine: {error}"));
+            return None;
+        }
+        let mut options = Options::new(self.data.path());
+        options.node_name = NODE.into();
+        options.supervisor = support::program().into();
+        options.capacity.insert("nvidia.com/gpu".into(), "2".into());
+        options.host_paths = vec![self.data.path().join("allowed")];
+        std::fs::create_dir_all(&options.host_paths[0]).unwrap();
+        let token = CancellationToken::new();
+        let running = astrago_node::run(self.client.clone(), options, token.clone());
+        let task = tokio::spawn(async move { running.await.unwrap() });
+        Some(Agent { token, task })
+    }
+
+    fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), "default")
+    }
+
+    async fn create<K>(&self, object: Value) -> K
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+            + serde::Serialize
+            + serde::de::DeserializeOwned
+            + Clone
+            + std::fmt::Debug,
+    {
+        let object: K = serde_json::from_value(object).unwrap();
+        self.api()
+            .create(&PostParams::default(), &object)
+            .await
+            .unwrap()
+    }
+
+    /// A pod of one container that runs a script, with more fields.
+    async fn pod(&self, name: &str, script: &str, more: Value) -> Pod {
+        let mut container =
+            json!({"name": "main", "image": "any", "command": ["bash", "-c", script]});
+        merge(&mut container, more["container"].clone());
+        let mut spec =
+            json!({"nodeName": NODE, "restartPolicy": "Never", "containers": [container]});
+        merge(&mut spec, more["spec"].clone());
+        self.create(json!({"metadata": {"name": name, "annotations": {"who": "me"}}, "spec": spec}))
+            .await
+    }
+
+    async fn until(&self, name: &str, what: &str, wanted: impl Fn(&Pod) -> bool) -> Pod {
+        let begun = std::time::Instant::now();
+        loop {
+            let pod = self.api::<Pod>().get_opt(name).await.unwrap();
+            if let Some(pod) = pod.clone().filter(|pod| wanted(pod)) {
+                return pod;
+            }
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "waited in vain until {name} {what}: {}",
+                serde_json::to_string(&pod).unwrap()
+            );
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    async fn finished(&self, name: &str) -> (String, String) {
+        let pod = self
+            .until(name, "is finished", |pod| {
+                matches!(phase(pod), "Succeeded" | "Failed")
+            })
+            .await;
+        (phase(&pod).to_owned(), self.log(&pod))
+    }
+
+    fn log(&self, pod: &Pod) -> String {
+        let dir = layout::pod_logs(
+            self.data.path(),
+            "default",
+            &pod.name_any(),
+            &pod.uid().unwrap(),
+        );
+        let text = std::fs::read_to_string(dir.join("main/0.log")).unwrap_or_default();
+        text.lines()
+            .filter_map(|line| line.splitn(4, ' ').nth(3))
+            .map(|line| format!("{line}\n"))
+            .collect()
+    }
+
+    async fn gone(&self, name: &str) {
+        let begun = std::time::Instant::now();
+        while self.api::<Pod>().get_opt(name).await.unwrap().is_some() || self.folders() > 0 {
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "waited in vain until {name} is gone"
+            );
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    fn folders(&self) -> usize {
+        std::fs::read_dir(layout::pods(self.data.path())).map_or(0, Iterator::count)
+    }
+
+    async fn delete(&self, name: &str) {
+        self.api::<Pod>()
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
+        self.gone(name).await;
+    }
+}
+
+impl Agent {
+    async fn end(self) {
+        self.token.cancel();
+        self.task.await.unwrap();
+    }
+}
+
+fn merge(into: &mut Value, more: Value) {
+    if let (Some(into), Value::Object(more)) = (into.as_object_mut(), more) {
+        into.extend(more);
+    }
+}
+
+fn phase(pod: &Pod) -> &str {
+    pod.status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref())
+        .unwrap_or("")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bound_pod_runs_with_its_environment_and_volumes_and_is_deleted() {
+    let plane = Plane::start().await;
+    let Some(agent) = plane.agent() else { return };
+    plane.create::<ConfigMap>(json!({"metadata": {"name": "code"}, "data": {"train.sh": "echo from the map", "level": "7"}})).await;
+    plane
+        .create::<Secret>(json!({"metadata": {"name": "key"}, "stringData": {"token": "s3cret"}}))
+        .await;
+    plane.create::<PersistentVolumeClaim>(json!({"metadata": {"name": "claim"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})).await;
+    let script = "echo $LEVEL $TOKEN $WHO $JOINED $CPU; bash /code/run.sh; cat /etc/secret/token; echo; \
+        stat -L -c %a /code/run.sh; touch /code/x 2>&1; touch /claim/made && ls /claim; df -k /dev/shm | tail -1; \
+        echo $CUDA_VISIBLE_DEVICES; echo done > /dev/termination-log; pwd; hostname; cat /allowed/file; touch /allowed/mine; python3 -c 'print(40+2)'";
+    std::fs::create_dir_all(plane.data.path().join("allowed")).unwrap();
+    std::fs::write(plane.data.path().join("allowed/file"), "host file\n").unwrap();
+    let allowed = plane.data.path().join("allowed");
+    plane.pod("full", script, json!({
+        "container": {
+            "workingDir": "/work/here",
+            "resources": {"limits": {"cpu": "500m", "memory": "256Mi", "nvidia.com/gpu": "1"}},
+            "env": [
+                {"name": "LEVEL", "valueFrom": {"configMapKeyRef": {"name": "code", "key": "level"}}},
+                {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "key", "key": "token"}}},
+                {"name": "WHO", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['who']"}}},
+                {"name": "JOINED", "value": "$(LEVEL)-$(WHO)"},
+                {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}}},
+            ],
+            "volumeMounts": [
+                {"name": "code", "mountPath": "/code"}, {"name": "key", "mountPath": "/etc/secret"},
+                {"name": "claim", "mountPath": "/claim"}, {"name": "shm", "mountPath": "/dev/shm"},
+                {"name": "host", "mountPath": "/allowed"},
+            ],
+        },
+        "spec": {"volumes": [
+            {"name": "code", "configMap": {"name": "code", "defaultMode": 0o755, "items": [{"key": "train.sh", "path": "run.sh"}]}},
+            {"name": "key", "secret": {"secretName": "key", "defaultMode": 0o400}},
+            {"name": "claim", "persistentVolumeClaim": {"claimName": "claim"}},
+            {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "128Mi"}},
+            {"name": "host", "hostPath": {"path": allowed}},
+        ]},
+    })).await;
+    let (phase, log) = plane.finished("full").await;
+    assert_eq!(phase, "Succeeded", "{log}");
+    for want in [
+        "7 s3cret me 7-me 500\n",
+        "from the map\n",
+        "s3cret\n",
+        "\n755\n",
+        "Read-only file system",
+        "\nmade\n",
+        "131072",
+        "/work/here\n",
+        "\nfull\n",
+        "host file\n",
+        "42\n",
+    ] {
+        assert!(log.contains(want), "{want:?} in {log}");
+    }
+    let pod = plane.api::<Pod>().get("full").await.unwrap();
+    let status = pod.status.unwrap();
+    let end = status.container_statuses.unwrap()[0]
+        .state
+        .clone()
+        .unwrap()
+        .terminated
+        .unwrap();
+    assert_eq!(
+        (end.exit_code, end.reason.as_deref(), end.message.as_deref()),
+        (0, Some("Completed"), Some("done\n"))
+    );
+    assert!(status.pod_ip.is_some() && status.start_time.is_some());
+    let node: Node = Api::all(plane.client.clone()).get(NODE).await.unwrap();
+    assert_eq!(
+        node.status.unwrap().allocatable.unwrap()["nvidia.com/gpu"].0,
+        "2"
+    );
+    plane.delete("full").await;
+    assert!(
+        layout::claim(plane.data.path(), "default", "claim")
+            .join("made")
+            .exists()
+    );
+    agent.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_missing_is_said_and_waited_for() {
+    let plane = Plane::start().await;
+    let Some(agent) = plane.agent() else { return };
+    let volume = json!({
+        "container": {"volumeMounts": [{"name": "v", "mountPath": "/v"}]},
+        "spec": {"volumes": [{"name": "v", "configMap": {"name": "late"}}]},
+    });
+    plane.pod("patient", "cat /v/word", volume).await;
+    let waiting = |pod: &Pod| -> Option<(String, String)> {
+        let state = pod.status.as_ref()?.container_statuses.as_ref()?[0]
+            .state
+            .as_ref()?
+            .waiting
+            .clone()?;
+        Some((state.reason?, state.message?))
+    };
+    let pod = plane
+        .until("patient", "says what is missing", |pod| {
+            waiting(pod).is_some()
+        })
+        .await;
+    assert_eq!(
+        waiting(&pod).unwrap(),
+        (
+            "CreateContainerConfigError".into(),
+            "ConfigMap \"late\" not found".into()
+        )
+    );
+    plane
+        .create::<ConfigMap>(json!({"metadata": {"name": "late"}, "data": {"word": "at last"}}))
+        .await;
+    let (phase, log) = plane.finished("patient").await;
+    assert_eq!((phase.as_str(), log.as_str()), ("Succeeded", "at last\n"));
+    plane.delete("patient").await;
+    let bad = json!({"spec": {"volumes": [{"name": "v", "hostPath": {"path": "/root"}}]}});
+    plane.pod("nosy", "ls", bad).await;
+    let pod = plane
+        .until("nosy", "is refused", |pod| waiting(pod).is_some())
+        .await;
+    assert!(
+        waiting(&pod).unwrap().1.contains("administrator"),
+        "{pod:?}"
+    );
+    plane.delete("nosy").await;
+    agent.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_find_each_other_by_the_names_of_their_service_and_use_the_same_port() {
+    let plane = Plane::start().await;
+    let Some(agent) = plane.agent() else { return };
+    let server = "import socket; s = socket.create_server(('0.0.0.0', 29500)); \
+        c, a = s.accept(); c.sendall(socket.gethostname().encode()); print(socket.gethostbyaddr(a[0])[0])";
+    for job in ["one", "two"] {
+        plane.create::<Service>(json!({"metadata": {"name": job}, "spec": {"clusterIP": "None", "selector": {"job": job}}})).await;
+        let place =
+            |rank: u32| json!({"spec": {"hostname": format!("{job}-{rank}"), "subdomain": job}});
+        plane
+            .pod(
+                &format!("{job}-0"),
+                &format!("exec python3 -c \"{server}\""),
+                place(0),
+            )
+            .await;
+        let client = format!(
+            "import socket, time\nwhile True:\n    try:\n        s = socket.create_connection(('{job}-0.{job}', 29500)); break\n    except OSError: time.sleep(0.05)\nprint('met', s.recv(99).decode())"
+        );
+        plane
+            .pod(
+                &format!("{job}-1"),
+                &format!("exec python3 -c \"{client}\""),
+                place(1),
+            )
+            .await;
+    }
+    for job in ["one", "two"] {
+        let (phase, log) = plane.finished(&format!("{job}-1")).await;
+        assert_eq!(
+            (phase.as_str(), log),
+            ("Succeeded", format!("met {job}-0\n"))
+        );
+        let (phase, log) = plane.finished(&format!("{job}-0")).await;
+        assert_eq!(
+            (phase.as_str(), log),
+            (
+                "Succeeded",
+                format!("{job}-1.{job}.default.svc.cluster.local\n")
+            )
+        );
+    }
+    for name in ["one-0", "one-1", "two-0", "two-1"] {
+        plane
+            .api::<Pod>()
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+    plane.gone("one-0").await;
+    agent.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_survives_its_agent_and_is_taken_over_by_the_next() {
+    let plane = Plane::start().await;
+    let Some(agent) = plane.agent() else { return };
+    plane
+        .pod(
+            "long",
+            "echo begun; while [ ! -e /tmp/stop ]; do sleep 0.05; done; echo ended",
+            json!({}),
+        )
+        .await;
+    plane
+        .pod(
+            "stopped",
+            "trap 'echo asked; exit 0' TERM; echo up; while :; do sleep 0.05; done",
+            json!({}),
+        )
+        .await;
+    let running = |pod: &Pod| phase(pod) == "Running";
+    let pod = plane.until("long", "runs", running).await;
+    plane.until("stopped", "runs", running).await;
+    agent.end().await;
+    plane
+        .api::<Pod>()
+        .delete("stopped", &DeleteParams::default())
+        .await
+        .unwrap();
+    let agent = plane.agent().unwrap();
+    // The second pod was deleted while nobody was there; the first goes on as if nothing had been.
+    let begun = std::time::Instant::now();
+    while plane
+        .api::<Pod>()
+        .get_opt("stopped")
+        .await
+        .unwrap()
+        .is_some()
+    {
+        assert!(begun.elapsed() < PATIENCE, "the deleted pod stays");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let after = plane.api::<Pod>().get("long").await.unwrap();
+    let started = |pod: &Pod| {
+        pod.status
+            .as_ref()
+            .unwrap()
+            .container_statuses
+            .as_ref()
+            .unwrap()[0]
+            .state
+            .clone()
+    };
+    assert_eq!(started(&pod), started(&after));
+    assert_eq!(plane.log(&after), "begun\n");
+    plane
+        .api::<Pod>()
+        .delete(
+            "long",
+            &DeleteParams {
+                grace_period_seconds: Some(1),
+                ..DeleteParams::default()
+            },
+        )
+        .await
+        .unwrap();
+    plane.gone("long").await;
+    agent.end().await;
+}
