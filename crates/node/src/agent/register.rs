@@ -58,7 +58,7 @@ pub(super) fn capacity(options: &Options, gpus: &[Gpu]) -> BTreeMap<String, Quan
 pub(super) fn host_address() -> IpAddr {
     // Connecting a datagram socket sends nothing; it only asks the routing table.
     let outside = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
-        socket.connect("192.0.2.255:9")?;
+        socket.connect("198.51.100.1:9")?;
         socket.local_addr()
     });
     outside.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip())

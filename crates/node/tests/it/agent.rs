@@ -128,11 +128,7 @@ impl Plane {
             &pod.name_any(),
             &pod.uid().unwrap(),
         );
-        let text = std::fs::read_to_string(dir.join("main/0.log")).unwrap_or_default();
-        text.lines()
-            .filter_map(|line| line.splitn(4, ' ').nth(3))
-            .map(|line| format!("{line}\n"))
-            .collect()
+        support::read_log(&dir.join("main/0.log"))
     }
 
     async fn gone(&self, name: &str) {
@@ -185,7 +181,7 @@ async fn a_bound_pod_runs_with_its_environment_and_volumes_and_is_deleted() {
     let Some(agent) = plane.agent() else { return };
     plane.create::<ConfigMap>(json!({"metadata": {"name": "code"}, "data": {"train.sh": "echo from the map", "level": "7"}})).await;
     plane
-        .create::<Secret>(json!({"metadata": {"name": "key"}, "stringData": {"token": "s3cret"}}))
+        .create::<Secret>(json!({"metadata": {"name": "key"}, "data": {"token": "czNjcmV0"}}))
         .await;
     plane.create::<PersistentVolumeClaim>(json!({"metadata": {"name": "claim"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})).await;
     let script = "echo $LEVEL $TOKEN $WHO $JOINED $CPU; bash /code/run.sh; cat /etc/secret/token; echo; \
@@ -271,7 +267,7 @@ async fn what_is_missing_is_said_and_waited_for() {
         "container": {"volumeMounts": [{"name": "v", "mountPath": "/v"}]},
         "spec": {"volumes": [{"name": "v", "configMap": {"name": "late"}}]},
     });
-    plane.pod("patient", "cat /v/word", volume).await;
+    plane.pod("patient", "echo $(cat /v/word)", volume).await;
     let waiting = |pod: &Pod| -> Option<(String, String)> {
         let state = pod.status.as_ref()?.container_statuses.as_ref()?[0]
             .state

@@ -45,7 +45,7 @@ fn a_pod_reaches_its_own_bridge_and_nothing_else() {
     ask("stranger", on("ns1", 4), "10.224.0.2", 29500, "refused");
     ask("local", on("ns0", 5), "127.0.0.1", port, "refused");
     let own = std::net::UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
-        socket.connect("192.0.2.255:9")?;
+        socket.connect("198.51.100.1:9")?;
         socket.local_addr()
     });
     if let Ok(own) = own {

@@ -148,24 +148,15 @@ impl Pod {
         });
     }
 
-    /// What a container wrote, without the log's own prefix.
+    /// What a container wrote.
     pub(crate) fn log(&self, container: &str, attempt: u32) -> String {
-        let path = self
-            .spec
-            .log_dir
-            .join(container)
-            .join(format!("{attempt}.log"));
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        let mut content = String::new();
-        for line in text.lines() {
-            let mut words = line.splitn(4, ' ');
-            let (tag, rest) = (words.nth(2).unwrap_or("F"), words.next().unwrap_or(""));
-            content.push_str(rest);
-            if tag == "F" {
-                content.push('\n');
-            }
-        }
-        content
+        read_log(
+            &self
+                .spec
+                .log_dir
+                .join(container)
+                .join(format!("{attempt}.log")),
+        )
     }
 
     /// Waits until a container has written a line.
@@ -210,6 +201,21 @@ pub(crate) fn eventually<T>(what: &str, attempt: impl Fn() -> Result<T, String>)
             }
         }
     }
+}
+
+/// What stands in a log file, without the log's own prefix.
+pub(crate) fn read_log(path: &Path) -> String {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let mut content = String::new();
+    for line in text.lines() {
+        let mut words = line.splitn(4, ' ');
+        let (tag, rest) = (words.nth(2).unwrap_or("F"), words.next().unwrap_or(""));
+        content.push_str(rest);
+        if tag == "F" {
+            content.push('\n');
+        }
+    }
+    content
 }
 
 pub(crate) fn path(text: &str) -> PathBuf {
