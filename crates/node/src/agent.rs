@@ -27,6 +27,7 @@ mod volumes;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::DirBuilderExt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -36,6 +37,7 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::core::DeserializeGuard;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
+use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -48,7 +50,9 @@ use self::worker::Worker;
 use crate::image;
 use crate::launch::{self, Bridges};
 use crate::layout::{self, PodDir};
+use crate::metrics::Collector;
 use crate::options::{Images, Options};
+use crate::server;
 use crate::spec::PodSpec;
 use crate::state::State;
 
@@ -56,8 +60,27 @@ use crate::state::State;
 const IMAGE_QUOTA: u64 = 100 << 30;
 
 /// Runs a node until the token is cancelled.
+///
+/// # Errors
+/// When the machine allows no sandboxes, or the data folder or the kubelet's address cannot be used.
 pub async fn run(client: Client, options: Options, token: CancellationToken) -> Result<()> {
-    let node = Arc::new(open(client, options).await?);
+    let collector = options
+        .collector
+        .clone()
+        .unwrap_or_else(|| Collector::new(&options.data_dir, &options.node_name));
+    collector.connect(client.clone());
+    let listener = TcpListener::bind(options.kubelet_listen)
+        .await
+        .map_err(|source| Error::Listen {
+            address: options.kubelet_listen,
+            source,
+        })?;
+    let address = listener.local_addr().map_err(|source| Error::Listen {
+        address: options.kubelet_listen,
+        source,
+    })?;
+    let node = Arc::new(open(client, options, address).await?);
+    let endpoints = serve(&node, listener, collector.clone(), token.clone())?;
     let known = loop {
         match register::register(&node.client, &node.options, &node.facts).await {
             Ok(known) => break known,
@@ -78,6 +101,8 @@ pub async fn run(client: Client, options: Options, token: CancellationToken) -> 
         () = heart => {}
         () = services => {}
         () = pods => {}
+        () = collector.run(token.clone()) => {}
+        result = endpoints => result.map_err(Error::Endpoints)?,
     }
     if node.options.stop_pods {
         stop_all(&node).await;
@@ -89,7 +114,7 @@ pub async fn run(client: Client, options: Options, token: CancellationToken) -> 
 }
 
 /// Prepares the machine, and finds the pods that an earlier agent left.
-async fn open(client: Client, options: Options) -> Result<Node> {
+async fn open(client: Client, options: Options, kubelet: SocketAddr) -> Result<Node> {
     let prepare = move || -> Result<_> {
         let failed = |path: std::path::PathBuf| move |source| Error::DataDir { path, source };
         let pods = layout::pods(&options.data_dir);
@@ -140,9 +165,9 @@ async fn open(client: Client, options: Options) -> Result<Node> {
     let (options, shared, bridges, host_image, images, gpus) = prepared?;
     let facts = NodeFacts {
         capacity: register::capacity(&options, &gpus),
-        host_address: register::host_address(),
+        host_address: host_address(kubelet),
         hostname: options.node_name.clone(),
-        kubelet_port: None,
+        kubelet_port: Some(kubelet.port()),
         gpus,
     };
     let cpus = std::thread::available_parallelism().map_or(2, usize::from);
@@ -158,6 +183,34 @@ async fn open(client: Client, options: Options) -> Result<Node> {
         shared: Mutex::new(shared),
         options,
     })
+}
+
+/// The address that the Node carries: the one at which its endpoints can be reached.
+fn host_address(kubelet: SocketAddr) -> IpAddr {
+    if kubelet.ip().is_unspecified() {
+        register::host_address()
+    } else {
+        kubelet.ip()
+    }
+}
+
+/// The kubelet's endpoints: logs, exec, stats.
+fn serve(
+    node: &Node,
+    listener: TcpListener,
+    collector: Collector,
+    token: CancellationToken,
+) -> Result<impl Future<Output = Result<(), server::tls::Error>> + use<>> {
+    let certificate =
+        server::Certificate::generate(&node.options.node_name, &[node.facts.host_address])
+            .map_err(Error::Endpoints)?;
+    let router = server::router(server::Options {
+        data_dir: node.options.data_dir.clone(),
+        node_name: node.options.node_name.clone(),
+        token: node.options.kubelet_token.clone(),
+        collector,
+    });
+    Ok(server::serve(listener, certificate, router, token))
 }
 
 /// The GPUs of this machine, or as many pretended ones as the administrator says.
@@ -349,6 +402,13 @@ pub enum Error {
     HostImage(#[source] image::HostError),
     #[error("failed to open the image store")]
     Images(#[source] image::Error),
+    #[error("failed to listen on {address} for the kubelet's endpoints")]
+    Listen {
+        address: SocketAddr,
+        source: std::io::Error,
+    },
+    #[error("failed to serve the kubelet's endpoints")]
+    Endpoints(#[source] server::tls::Error),
     #[error("the node was interrupted while it started")]
     Interrupted,
 }

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use crate::metrics::Collector;
+
 /// How the node is set up; see each field for its default.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// Name of the Node object, by default the machine's host name.
     pub node_name: String,
@@ -31,6 +33,8 @@ pub struct Options {
     pub pod_network: (Ipv4Addr, u8),
     /// Whether pods may reach the world outside of the machine where that is possible.
     pub egress: bool,
+    /// Knows what pods use, for whoever serves `metrics.k8s.io`; `None` lets the node make its own.
+    pub collector: Option<Collector>,
     /// Stop all pods when the agent is cancelled, instead of leaving them to the next agent.
     pub stop_pods: bool,
 }
@@ -67,6 +71,7 @@ impl Options {
             host_paths: Vec::new(),
             pod_network: (Ipv4Addr::new(10, 224, 0, 0), 12),
             egress: true,
+            collector: None,
             stop_pods: false,
         }
     }

@@ -19,7 +19,7 @@ mod exec;
 mod logs;
 mod pods;
 mod stats;
-mod tls;
+pub(crate) mod tls;
 mod transport;
 
 use std::path::PathBuf;

@@ -171,6 +171,17 @@ pub(crate) fn source(path: &Path) -> io::Result<OwnedFd> {
     )?)
 }
 
+/// A copy of a mount, not yet attached, whose owners are seen as `namespace` maps them.
+pub(crate) fn mapped(source: &OwnedFd, namespace: &OwnedFd) -> io::Result<OwnedFd> {
+    use rustix::mount::OpenTreeFlags;
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    let detached = rustix::mount::open_tree(source, "", flags)?;
+    sys::map_owners(&detached, namespace)?;
+    Ok(detached)
+}
+
 /// A mount of one or more read-only folders with a writable one above them, not yet attached.
 pub(crate) fn overlay(lower: &[PathBuf], upper: &Path, work: &Path) -> io::Result<OwnedFd> {
     use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};

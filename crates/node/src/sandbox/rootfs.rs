@@ -45,7 +45,8 @@ pub(crate) fn build(
     };
     match &container.root {
         Root::Layers { lower } => {
-            let overlay = builder.overlay(lower, "root", &[])?;
+            let mapped = builder.map_layers(lower);
+            let overlay = builder.overlay(mapped.as_deref().unwrap_or(lower), "root", &[])?;
             Tree::open(&root, owner)
                 .and_then(|tree| tree.attach(&overlay, Path::new("/")))
                 .map_err(|source| Error::Overlay {
@@ -122,6 +123,28 @@ impl Builder<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The layers of an image with the owners that they have in the image: its root is the
+    /// container's. `None` where owners cannot be mapped, or need not be.
+    fn map_layers(&self, lower: &[PathBuf]) -> Option<Vec<PathBuf>> {
+        if self.identity != Identity::Range {
+            return None;
+        }
+        let namespace = super::process::user_namespace(self.identity).ok()?;
+        let place = self.directory.join("layers/lower");
+        let map = |(index, layer): (usize, &PathBuf)| {
+            let at = place.join(index.to_string());
+            fs::create_dir_all(&at).ok()?;
+            let source = mounts::source(layer).ok()?;
+            let mapped = mounts::mapped(&source, &namespace).ok()?;
+            Tree::open(&at, self.owner)
+                .ok()?
+                .attach(&mapped, Path::new("/"))
+                .ok()?;
+            Some(at)
+        };
+        lower.iter().enumerate().map(map).collect()
     }
 
     /// A private writable layer over `lower`. Host folders belong to nobody in a container; those
@@ -343,16 +366,11 @@ impl Builder<'_> {
         target: &Path,
         read_only: bool,
     ) -> io::Result<()> {
-        use rustix::mount::OpenTreeFlags;
-        let Identity::Range = self.identity else {
+        if self.identity != Identity::Range {
             return Err(io::ErrorKind::Unsupported.into());
-        };
-        let flags = OpenTreeFlags::OPEN_TREE_CLONE
-            | OpenTreeFlags::OPEN_TREE_CLOEXEC
-            | OpenTreeFlags::AT_EMPTY_PATH;
-        let detached = rustix::mount::open_tree(source, "", flags)?;
+        }
         let namespace = super::process::user_namespace(self.identity)?;
-        crate::sys::map_owners(&detached, &namespace)?;
+        let detached = mounts::mapped(source, &namespace)?;
         let attributes = NO_SETUID | NO_DEVICES | if read_only { READ_ONLY } else { 0 };
         crate::sys::mount_attributes(&mounts::descriptor(&detached), attributes, false)?;
         tree.attach(&detached, target)

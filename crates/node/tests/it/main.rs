@@ -5,11 +5,11 @@
     reason = "helpers of tests fail and speak as tests do"
 )]
 
+mod agent;
 mod exec;
 mod image;
 mod kubelet;
 mod logs;
-mod agent;
 mod network;
 mod registry;
 mod sandbox;
