@@ -22,6 +22,7 @@
 
 mod agent;
 pub mod control;
+pub mod doctor;
 pub mod gpu;
 pub mod image;
 pub mod launch;

@@ -123,6 +123,12 @@ impl Reader {
         Ok(Step::Wait)
     }
 
+    /// Bytes that the reader keeps allocated.
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        self.input.capacity()
+    }
+
     /// Reads and converts a block; `false` at the end of the file.
     fn read_block(&mut self, output: &mut Vec<u8>) -> io::Result<bool> {
         let mut wanted = BLOCK_BYTES;

@@ -117,6 +117,36 @@ fn a_long_line_is_one_line_for_the_tail() {
     assert_eq!(read(directory.path(), 0, options), "a\nxxxxx");
 }
 
+/// However long a line is: what is in memory at a time does not grow with it.
+#[test]
+fn memory_is_bounded_whatever_the_log_holds() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = Writer::open(directory.path(), "main", 0, Limits::default()).unwrap();
+    let blob = vec![0_u8; 1 << 20];
+    for _ in 0..10 {
+        writer.write_stream(Stream::Stdout, &blob).unwrap();
+    }
+    writer
+        .write_stream(Stream::Stdout, &vec![b'\n'; 1 << 20])
+        .unwrap();
+    assert!(writer.memory() < 256 << 10, "{} bytes", writer.memory());
+    drop(writer);
+    let options = Options {
+        timestamps: true,
+        ..Options::default()
+    };
+    let mut reader = Reader::open(&directory.path().join("main"), 0, options).unwrap();
+    let mut output = Vec::new();
+    let mut total = 0;
+    while reader.step(&mut output).unwrap() == Step::More {
+        assert!(output.len() + reader.memory() < 1 << 20);
+        total += output.len();
+        output.clear();
+    }
+    // The blob is one line; each line has its time, a space and its newline.
+    assert_eq!(total, (10 << 20) + (1 << 20) * 32);
+}
+
 #[test]
 fn times_are_shown_once_per_line_and_select_lines() {
     let directory = tempfile::tempdir().unwrap();

@@ -140,6 +140,12 @@ impl Writer {
         self.write_buffer(&time)
     }
 
+    /// Bytes that the writer keeps allocated.
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        self.buffer.capacity() + self.stdout.pending.capacity() + self.stderr.pending.capacity()
+    }
+
     fn line(&mut self, stream: Stream) -> &mut Line {
         match stream {
             Stream::Stdout => &mut self.stdout,

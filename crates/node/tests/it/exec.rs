@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::kubelet::{Kubelet, TOKEN, kubectls};
+use crate::support::skip;
 
 async fn output(mut command: Command) -> Output {
     tokio::task::spawn_blocking(move || command.stdin(Stdio::null()).output().unwrap())
@@ -95,8 +96,7 @@ async fn much_input_and_output_pass_through_unchanged() {
 async fn a_terminal_is_one_and_has_the_callers_size() {
     let kubelet = Kubelet::start().await;
     if !Path::new("/usr/bin/script").exists() {
-        assert!(std::env::var_os("CI").is_none(), "there is no script(1)");
-        println!("skipped: there is no script(1)");
+        skip("there is no script(1)");
         return;
     }
     for kubectl in kubectls() {
@@ -104,23 +104,33 @@ async fn a_terminal_is_one_and_has_the_callers_size() {
         let program =
             "until test \"$(stty size)\" = '33 77'; do :; done; echo $TERM; tty -s && echo yes";
         let arguments = ["exec", "-it", "job-0", "--", "sh", "-c", program];
-        let inner = kubelet.kubectl(&kubectl, &arguments);
-        let words: Vec<String> = std::iter::once(inner.get_program())
-            .chain(inner.get_args())
-            .map(|word| format!("'{}'", word.to_str().unwrap().replace('\'', "'\\''")))
-            .collect();
-        let mut command = Command::new("timeout");
-        command
-            .args(["60", "script", "-qefc"])
-            .arg(format!("stty rows 33 cols 77; {}", words.join(" ")))
-            .arg("/dev/null");
-        for (name, value) in inner.get_envs() {
-            command.env(name, value.unwrap_or_default());
-        }
-        let result = output(command).await;
+        let result = kubelet.in_terminal(&kubectl, &arguments).await;
         let shown = text(&result.stdout);
         assert!(result.status.success(), "{kubectl:?}: {shown}");
         assert!(shown.contains("xterm\r\nyes\r\n"), "{shown}");
+    }
+}
+
+/// A program may have ended before its caller has opened all streams.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_ends_at_once_is_heard_in_a_terminal() {
+    let kubelet = Kubelet::start().await;
+    if !Path::new("/usr/bin/script").exists() {
+        skip("there is no script(1)");
+        return;
+    }
+    for kubectl in kubectls() {
+        for _ in 0..5 {
+            let arguments = ["exec", "-it", "job-0", "--", "echo", "short"];
+            let result = kubelet.in_terminal(&kubectl, &arguments).await;
+            assert!(
+                result.status.success(),
+                "{kubectl:?}: {}",
+                text(&result.stdout)
+            );
+            let shown = text(&result.stdout);
+            assert!(shown.ends_with("short\r\n"), "{kubectl:?}: {shown}");
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
 use astrago_node::control::{self, Channel, Exec, Failure, Request, Response};
@@ -28,6 +28,7 @@ pub(crate) struct Kubelet {
     pub(crate) address: String,
     pub(crate) directory: tempfile::TempDir,
     pub(crate) supervisor: Supervisor,
+    namespace: &'static str,
     cancelled: CancellationToken,
 }
 
@@ -40,11 +41,19 @@ impl Kubelet {
             "containers": [{"name": "main"}, {"name": "idle"}]});
         std::fs::write(folder.spec(), spec.to_string()).unwrap();
         let supervisor = Supervisor::start(control::listen(folder.path()).unwrap());
+        let mut kubelet = Self::over(directory.path(), "team").await;
+        kubelet.directory = directory;
+        kubelet.supervisor = supervisor;
+        kubelet
+    }
+
+    /// A kubelet over a folder with pods of its own.
+    pub(crate) async fn over(data_dir: &Path, namespace: &'static str) -> Self {
         let options = server::Options {
-            data_dir: directory.path().to_owned(),
+            data_dir: data_dir.to_owned(),
             node_name: "machine".into(),
             token: TOKEN.into(),
-            collector: Collector::new(directory.path(), "machine"),
+            collector: Collector::new(data_dir, "machine"),
         };
         let kubelet = server::router(options);
         let router = api_server(kubelet.clone()).merge(kubelet);
@@ -60,10 +69,13 @@ impl Kubelet {
                     .unwrap();
             }
         });
+        let directory = tempfile::tempdir().unwrap();
+        let supervisor = Supervisor::default();
         Self {
             address,
             directory,
             supervisor,
+            namespace,
             cancelled,
         }
     }
@@ -97,15 +109,31 @@ impl Kubelet {
             .env("KUBECONFIG", "/dev/null")
             .env("NO_PROXY", "127.0.0.1")
             .args(["--server", &format!("https://{}", self.address)])
-            .args([
-                "--insecure-skip-tls-verify",
-                "--token",
-                "any",
-                "--namespace",
-                "team",
-            ])
+            .args(["--insecure-skip-tls-verify", "--token", "any"])
+            .args(["--namespace", self.namespace])
             .args(arguments);
         command
+    }
+
+    /// Runs kubectl in a terminal of 33 rows and 77 columns.
+    pub(crate) async fn in_terminal(&self, program: &Path, arguments: &[&str]) -> Output {
+        let inner = self.kubectl(program, arguments);
+        let words: Vec<String> = std::iter::once(inner.get_program())
+            .chain(inner.get_args())
+            .map(|word| format!("'{}'", word.to_str().unwrap().replace('\'', "'\\''")))
+            .collect();
+        let mut command = Command::new("timeout");
+        command
+            .args(["60", "script", "-qefc"])
+            .arg(format!("stty rows 33 cols 77; {}", words.join(" ")))
+            .arg("/dev/null")
+            .stdin(Stdio::null());
+        for (name, value) in inner.get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        tokio::task::spawn_blocking(move || command.output().unwrap())
+            .await
+            .unwrap()
     }
 }
 
@@ -147,21 +175,23 @@ fn api_server(kubelet: Router) -> Router {
         {"name": "pods", "singularName": "pod", "namespaced": true, "kind": "Pod", "verbs": ["get"]}]});
     let groups = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": []});
     let versions = json!({"kind": "APIVersions", "versions": ["v1"]});
-    let pod = json!({"kind": "Pod", "apiVersion": "v1",
-        "metadata": {"name": "job-0", "namespace": "team"},
-        "spec": {"containers": [{"name": "main"}]}, "status": {"phase": "Running"}});
     Router::new()
         .route("/api", get(|| async { axum::Json(versions) }))
         .route("/apis", get(|| async { axum::Json(groups) }))
         .route("/api/v1", get(|| async { axum::Json(pods) }))
-        .route(
-            "/api/v1/namespaces/team/pods/job-0",
-            get(|| async { axum::Json(pod) }),
-        )
+        .route("/api/v1/namespaces/{namespace}/pods/{pod}", get(pod))
         .route(
             "/api/v1/namespaces/{namespace}/pods/{pod}/{verb}",
             any(move |segments, request| proxy(kubelet, segments, request)),
         )
+}
+
+async fn pod(
+    Segments((namespace, name)): Segments<(String, String)>,
+) -> axum::Json<serde_json::Value> {
+    axum::Json(json!({"kind": "Pod", "apiVersion": "v1",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"containers": [{"name": "main"}]}, "status": {"phase": "Running"}}))
 }
 
 /// What an API server does with a pod's subresources.

@@ -6,11 +6,13 @@
 )]
 
 mod agent;
+mod doctor;
 mod exec;
 mod image;
 mod kubelet;
 mod logs;
 mod network;
+mod pods;
 mod registry;
 mod sandbox;
 mod support;

@@ -170,16 +170,33 @@ async fn receive(
 
 #[derive(Default)]
 struct Streams {
+    stdin: Option<u32>,
     stdout: Option<u32>,
     stderr: Option<u32>,
     error: Option<u32>,
+    resize: Option<u32>,
 }
 
 impl Streams {
+    fn of(&mut self, kind: &str) -> Option<&mut Option<u32>> {
+        Some(match kind {
+            "stdin" => &mut self.stdin,
+            "stdout" => &mut self.stdout,
+            "stderr" => &mut self.stderr,
+            "error" => &mut self.error,
+            "resize" => &mut self.resize,
+            _ => return None,
+        })
+    }
+
+    /// Nothing is sent before: a client still waits for the answer to the last stream that it
+    /// opens when a short program has ended.
     fn are_complete(&self, wanted: Wanted) -> bool {
         self.error.is_some()
+            && (self.stdin.is_some() || !wanted.stdin)
             && (self.stdout.is_some() || !wanted.stdout)
             && (self.stderr.is_some() || !wanted.stderr)
+            && (self.resize.is_some() || !wanted.resize)
     }
 }
 
@@ -197,11 +214,8 @@ async fn send(
             event = events.recv() => match event? {
                 Event::Ping(id) => writer.write_all(&frame::ping(id)).await.ok()?,
                 Event::Opened { id, kind } => {
-                    match kind.as_str() {
-                        "stdout" => streams.stdout = Some(id),
-                        "stderr" => streams.stderr = Some(id),
-                        "error" => streams.error = Some(id),
-                        _ => {}
+                    if let Some(stream) = streams.of(&kind) {
+                        *stream = Some(id);
                     }
                     let reply = frame::reply(id, &headers.empty()?);
                     writer.write_all(&reply).await.ok()?;

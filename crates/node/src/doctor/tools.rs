@@ -1,0 +1,257 @@
+//! Programs, files and devices around the kernel.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::Finding;
+use crate::gpu;
+use crate::image::{Root, Source};
+
+const GIB: u64 = 1 << 30;
+
+pub(super) fn python(given: Option<&Path>) -> Finding {
+    let requirement = "a Python environment for containers";
+    match Root::host(given) {
+        Ok(Root {
+            source: Source::Host {
+                python: Some(python),
+            },
+            ..
+        }) => Finding::ok(
+            requirement,
+            format!("Python {} at {}", python.version, python.prefix.display()),
+        ),
+        Ok(_) => Finding::warn(
+            requirement,
+            "no python3 on PATH: only programs of the system can run",
+            "install Python 3, activate an environment before astrago up, or use --python PATH",
+        ),
+        Err(error) => Finding::fail(
+            requirement,
+            error.to_string(),
+            "activate a working environment, or name one with --python PATH",
+        ),
+    }
+}
+
+pub(super) fn git() -> Finding {
+    let requirement = "git, for runtimes that clone a repository";
+    match find_program("git") {
+        Some(path) => Finding::ok(requirement, path.display().to_string()),
+        None => Finding::warn(requirement, "not on PATH", "install git"),
+    }
+}
+
+/// Users beyond one's own, for images whose files belong to several.
+pub(super) fn identities(is_root: bool) -> Finding {
+    let user = env::var("USER").unwrap_or_default();
+    let uid = rustix::process::getuid().as_raw().to_string();
+    let has_range =
+        |path: &str| fs::read_to_string(path).is_ok_and(|text| has_range(&text, &user, &uid));
+    let ranges = has_range("/etc/subuid") && has_range("/etc/subgid");
+    let programs = find_program("newuidmap").is_some() && find_program("newgidmap").is_some();
+    judge_identities(is_root, ranges, programs)
+}
+
+fn has_range(text: &str, user: &str, uid: &str) -> bool {
+    text.lines().any(|line| {
+        let mut fields = line.split(':');
+        let who = fields.next().unwrap_or_default();
+        let count = fields
+            .nth(1)
+            .and_then(|count| count.trim().parse::<u64>().ok());
+        !who.is_empty() && (who == user || who == uid) && count.is_some_and(|count| count > 0)
+    })
+}
+
+fn judge_identities(is_root: bool, ranges: bool, programs: bool) -> Finding {
+    let requirement = "user IDs for containers";
+    match (is_root, ranges, programs) {
+        (true, ..) => Finding::ok(requirement, "all: astrago runs as root"),
+        (_, true, true) => Finding::ok(requirement, "a range in /etc/subuid and /etc/subgid"),
+        (_, false, _) => Finding::warn(
+            requirement,
+            "one: in a container every process is root, which is this user outside",
+            "usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER",
+        ),
+        (_, true, false) => Finding::warn(
+            requirement,
+            "a range, but newuidmap and newgidmap are missing",
+            "install the package uidmap (or shadow-utils)",
+        ),
+    }
+}
+
+/// The way out of pods.
+pub(super) fn egress(is_root: bool, wanted: bool) -> Finding {
+    let forwards =
+        fs::read_to_string("/proc/sys/net/ipv4/ip_forward").is_ok_and(|text| text.trim() == "1");
+    let masquerades = find_program("nft").or_else(|| find_program("iptables"));
+    judge_egress(
+        is_root,
+        wanted,
+        masquerades,
+        forwards,
+        find_program("pasta"),
+    )
+}
+
+fn judge_egress(
+    is_root: bool,
+    wanted: bool,
+    masquerades: Option<PathBuf>,
+    forwards: bool,
+    pasta: Option<PathBuf>,
+) -> Finding {
+    let requirement = "network access from pods to the outside";
+    if !wanted {
+        return Finding::ok(requirement, "switched off");
+    }
+    match (is_root, masquerades, pasta) {
+        (true, Some(program), _) => {
+            let forwarding = if forwards {
+                "on"
+            } else {
+                "off, switched on at start"
+            };
+            let program = program.display();
+            Finding::ok(
+                requirement,
+                format!("masquerading with {program}; forwarding {forwarding}"),
+            )
+        }
+        (true, None, _) => Finding::warn(
+            requirement,
+            "neither nft nor iptables is there: pods reach each other only",
+            "install nftables",
+        ),
+        (false, _, Some(program)) => Finding::ok(requirement, program.display().to_string()),
+        (false, _, None) => Finding::warn(
+            requirement,
+            "an ordinary user needs pasta for it, which is not there: pods reach each other only",
+            "install the package passt",
+        ),
+    }
+}
+
+pub(super) fn disk_space(data_dir: &Path) -> Finding {
+    // The folder may not have been made yet.
+    let existing = data_dir
+        .ancestors()
+        .find(|path| path.exists())
+        .unwrap_or(Path::new("/"));
+    match rustix::fs::statvfs(existing) {
+        Ok(stat) => judge_disk_space(existing, stat.f_bavail.saturating_mul(stat.f_frsize)),
+        Err(error) => Finding::fail(
+            "disk space for the data folder",
+            format!("{}: {error}", existing.display()),
+            "choose another folder with --data-dir",
+        ),
+    }
+}
+
+fn judge_disk_space(path: &Path, free: u64) -> Finding {
+    let requirement = "disk space for the data folder";
+    let found = format!("{} GiB free at {}", free / GIB, path.display());
+    let fix = "free some space, or choose another folder with --data-dir";
+    match free / GIB {
+        0 => Finding::fail(requirement, found, fix),
+        1..=9 => Finding::warn(requirement, found, fix),
+        _ => Finding::ok(requirement, found),
+    }
+}
+
+pub(super) fn gpus() -> Finding {
+    let has_driver = Path::new("/proc/driver/nvidia/version").exists();
+    let names: Vec<String> = gpu::inventory().into_iter().map(|gpu| gpu.name).collect();
+    judge_gpus(has_driver, &names)
+}
+
+fn judge_gpus(has_driver: bool, names: &[String]) -> Finding {
+    let requirement = "NVIDIA GPUs";
+    match (names.len(), has_driver) {
+        (0, true) => Finding::warn(
+            requirement,
+            "a driver, but no GPU that answers",
+            "check nvidia-smi, and that this user may open /dev/nvidia*",
+        ),
+        (0, false) => Finding::ok(requirement, "none: jobs run on CPUs"),
+        (count, _) => Finding::ok(requirement, format!("{count}: {}", names.join(", "))),
+    }
+}
+
+fn find_program(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    // Administrators' programs are often not on the PATH of others.
+    let also = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    env::split_paths(&path)
+        .chain(also)
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Level;
+    use super::*;
+
+    #[test]
+    fn a_range_of_users_belongs_to_somebody() {
+        let text = "alice:100000:65536\n1001:165536:65536\nbob:1:0\n";
+        assert!(has_range(text, "alice", "1000"));
+        assert!(has_range(text, "carol", "1001"));
+        assert!(!has_range(text, "bob", "1002"));
+        assert!(!has_range(text, "", "1003"));
+    }
+
+    #[rstest::rstest]
+    #[case::root(true, false, false, Level::Ok)]
+    #[case::all_there(false, true, true, Level::Ok)]
+    #[case::no_range(false, false, true, Level::Warn)]
+    #[case::no_programs(false, true, false, Level::Warn)]
+    fn identities_are_judged(
+        #[case] is_root: bool,
+        #[case] ranges: bool,
+        #[case] programs: bool,
+        #[case] want: Level,
+    ) {
+        assert_eq!(judge_identities(is_root, ranges, programs).level, want);
+    }
+
+    #[test]
+    fn the_way_out_depends_on_who_one_is() {
+        let nft = || Some(PathBuf::from("/usr/sbin/nft"));
+        assert_eq!(
+            judge_egress(true, true, nft(), false, None).level,
+            Level::Ok
+        );
+        assert_eq!(
+            judge_egress(false, true, nft(), true, None).level,
+            Level::Warn
+        );
+        assert_eq!(
+            judge_egress(true, true, None, true, nft()).level,
+            Level::Warn
+        );
+        assert_eq!(
+            judge_egress(false, false, None, false, None).found,
+            "switched off"
+        );
+    }
+
+    #[test]
+    fn little_space_is_a_warning_and_none_a_failure() {
+        let path = Path::new("/data");
+        assert_eq!(judge_disk_space(path, 100 * GIB).level, Level::Ok);
+        assert_eq!(judge_disk_space(path, 5 * GIB).level, Level::Warn);
+        assert_eq!(judge_disk_space(path, GIB / 2).level, Level::Fail);
+    }
+
+    #[test]
+    fn a_driver_without_a_gpu_is_odd() {
+        assert_eq!(judge_gpus(true, &[]).level, Level::Warn);
+        assert_eq!(judge_gpus(false, &[]).level, Level::Ok);
+        assert_eq!(judge_gpus(true, &["A100".to_owned()]).found, "1: A100");
+    }
+}

@@ -1,0 +1,97 @@
+//! The kubelet's endpoints on real pods: logs and programs of a container in its sandbox.
+
+use std::process::Stdio;
+
+use crate::kubelet::{Kubelet, kubectls};
+use crate::support::{Bench, Pod, skip};
+
+/// A kubelet over the bench's folder, in which a pod `default/<name>` runs.
+async fn kubelet(bench: &Bench) -> Kubelet {
+    Kubelet::over(bench.data.path(), "default").await
+}
+
+fn start(bench: &Bench, name: &str, script: &str) -> Pod {
+    let pod = bench.start(bench.spec(name, script));
+    pod.until_logged("main", 0, "ready");
+    pod
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_runs_in_the_containers_sandbox() {
+    let Some(bench) = Bench::new() else { return };
+    let pod = start(&bench, "exec", "echo ready; export X=1; exec sleep 1000");
+    let kubelet = kubelet(&bench).await;
+    for kubectl in kubectls() {
+        let script = "hostname; cat; ls /proc | grep -c '^1$'; echo oops >&2; exit 5";
+        let arguments = ["exec", "-i", "exec", "-c", "main", "--", "sh", "-c", script];
+        let mut command = kubelet.kubectl(&kubectl, &arguments);
+        let output = tokio::task::spawn_blocking(move || {
+            let mut child = command
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut stdin = child.stdin.take().unwrap();
+            std::io::Write::write_all(&mut stdin, b"through\n").unwrap();
+            drop(stdin);
+            child.wait_with_output().unwrap()
+        })
+        .await
+        .unwrap();
+        let (out, err) = (
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr),
+        );
+        assert_eq!(out, "exec\nthrough\n1\n", "{kubectl:?}: {err}");
+        assert!(err.starts_with("oops\n"), "{err}");
+        assert_eq!(output.status.code(), Some(5), "{err}");
+    }
+    drop(pod);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_in_a_sandbox_is_the_programs_own() {
+    let Some(bench) = Bench::new() else { return };
+    if !std::path::Path::new("/usr/bin/script").exists() {
+        skip("there is no script(1)");
+        return;
+    }
+    let pod = start(&bench, "tty", "echo ready; exec sleep 1000");
+    let kubelet = kubelet(&bench).await;
+    for kubectl in kubectls() {
+        // Job control needs a controlling terminal.
+        let program = "test -t 0 && set -m && sleep 0 & wait; stty size; echo done";
+        let arguments = [
+            "exec", "-it", "tty", "-c", "main", "--", "bash", "-c", program,
+        ];
+        let output = kubelet.in_terminal(&kubectl, &arguments).await;
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{kubectl:?}: {shown}");
+        assert!(shown.contains("done\r\n"), "{shown}");
+        assert!(!shown.contains("no job control"), "{shown}");
+    }
+    drop(pod);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn logs_of_a_real_container_are_followed_to_its_end() {
+    let Some(bench) = Bench::new() else { return };
+    let Some(kubectl) = kubectls().pop() else {
+        return;
+    };
+    let script = "echo ready; for i in $(seq 20000); do echo line $i; done; printf end";
+    let pod = start(&bench, "logs", script);
+    let kubelet = kubelet(&bench).await;
+    let mut command = kubelet.kubectl(&kubectl, &["logs", "-f", "logs", "-c", "main"]);
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap())
+        .await
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let want: Vec<String> = (1..=20000).map(|number| format!("line {number}")).collect();
+    let got: Vec<&str> = text.lines().collect();
+    assert_eq!(got.first(), Some(&"ready"));
+    assert_eq!(got.last(), Some(&"end"));
+    assert!(got[1..got.len() - 1] == want[..], "{} lines", got.len());
+    pod.finished();
+}
