@@ -55,15 +55,26 @@ impl Cluster {
 
     /// Runs kubectl with `input` as its standard input.
     pub(crate) async fn kubectl_with(&self, words: &[String], input: &str) -> Output {
+        self.program("kubectl", words, input, "false").await
+    }
+
+    /// Runs a kubectl with `input` as its standard input and an editor.
+    pub(crate) async fn program(
+        &self,
+        program: &str,
+        words: &[String],
+        input: &str,
+        editor: &str,
+    ) -> Output {
         use std::io::Write as _;
         let home = self.plane.directory.path().join("home");
         std::fs::create_dir_all(&home).expect("a home");
-        let mut command = Command::new("kubectl");
+        let mut command = Command::new(program);
         command
             .args(words)
             .env("HOME", &home)
             .env("KUBECONFIG", self.plane.directory.path().join("kubeconfig"))
-            .env("KUBE_EDITOR", "false")
+            .env("KUBE_EDITOR", editor)
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped());
@@ -107,7 +118,7 @@ impl Drop for Cluster {
     }
 }
 
-fn text(output: &Output, line: &str) -> String {
+pub(crate) fn text(output: &Output, line: &str) -> String {
     let (out, err) = (
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),
@@ -116,7 +127,7 @@ fn text(output: &Output, line: &str) -> String {
     format!("{out}{err}")
 }
 
-fn config_map(name: &str, value: &str) -> Value {
+pub(crate) fn config_map(name: &str, value: &str) -> Value {
     serde_json::json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": { "name": name, "labels": { "app": "demo" } }, "data": { "key": value },

@@ -3,5 +3,7 @@
 mod access;
 mod deletion;
 mod kubectl;
+mod kubectl_objects;
+mod kubectl_versions;
 mod plane;
 mod rust_clients;
