@@ -7,6 +7,7 @@
 //! of that.
 
 mod convert;
+mod functions;
 mod library;
 #[cfg(test)]
 mod tests;

@@ -206,6 +206,15 @@ struct Draft {
     schemas: Map<String, Value>,
 }
 
+const WRITE: [&str; 4] = ["pretty", "dryRun", "fieldManager", "fieldValidation"];
+const APPLY: [&str; 5] = [
+    "pretty",
+    "dryRun",
+    "fieldManager",
+    "fieldValidation",
+    "force",
+];
+
 impl Draft {
     fn new(group: &str, version: &str) -> Self {
         Self {
@@ -240,14 +249,6 @@ impl Draft {
                 "responses": {"200": {"description": "OK"}},
             })
         };
-        const WRITE: [&str; 4] = ["pretty", "dryRun", "fieldManager", "fieldValidation"];
-        const APPLY: [&str; 5] = [
-            "pretty",
-            "dryRun",
-            "fieldManager",
-            "fieldValidation",
-            "force",
-        ];
         let scope = if namespaced {
             "namespaces/{namespace}/"
         } else {

@@ -30,8 +30,8 @@ pub fn decode(body: &[u8]) -> Result<Value> {
                 let mut types = Reader::new(types);
                 while let Some((number, value)) = types.next()? {
                     match (number, value) {
-                        (1, Wire::Bytes(text)) => api_version = utf8(text)?.to_owned(),
-                        (2, Wire::Bytes(text)) => kind = utf8(text)?.to_owned(),
+                        (1, Wire::Bytes(text)) => utf8(text)?.clone_into(&mut api_version),
+                        (2, Wire::Bytes(text)) => utf8(text)?.clone_into(&mut kind),
                         _ => {}
                     }
                 }
@@ -120,7 +120,7 @@ fn entry(field: &Field, wire: Wire<'_>, depth: usize) -> Result<(String, Value)>
     let mut reader = Reader::new(raw);
     while let Some((number, wire)) = reader.next()? {
         match (number, wire) {
-            (1, Wire::Bytes(text)) => key = utf8(text)?.to_owned(),
+            (1, Wire::Bytes(text)) => utf8(text)?.clone_into(&mut key),
             (2, wire) => value = self::value(&field.kind, wire, depth)?,
             _ => {}
         }

@@ -9,6 +9,8 @@ use serde_json::Value;
 use super::{KindInfo, names};
 use crate::schema::{FieldError, Reason};
 
+const SUBJECTS: [&str; 3] = ["ServiceAccount", "User", "Group"];
+
 pub(super) fn object(info: &KindInfo, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     match (info.group, info.kind) {
@@ -44,11 +46,11 @@ pub(super) fn object(info: &KindInfo, new: &Value, old: Option<&Value>) -> Vec<F
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
             role_binding(new, old, &mut errors);
         }
-        ("scheduling.k8s.io", "PriorityClass") => {
-            if old.is_some_and(|old| old["value"] != new["value"]) {
-                let detail = "may not be changed in an update.";
-                errors.push(FieldError::forbidden("value", detail));
-            }
+        ("scheduling.k8s.io", "PriorityClass")
+            if old.is_some_and(|old| old["value"] != new["value"]) =>
+        {
+            let detail = "may not be changed in an update.";
+            errors.push(FieldError::forbidden("value", detail));
         }
         _ => {}
     }
@@ -193,8 +195,7 @@ fn role_binding(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) 
     }
     for (index, subject) in new["subjects"].as_array().into_iter().flatten().enumerate() {
         let at = format!("subjects[{index}]");
-        const KINDS: [&str; 3] = ["ServiceAccount", "User", "Group"];
-        one_of(&subject["kind"], &format!("{at}.kind"), &KINDS, errors);
+        one_of(&subject["kind"], &format!("{at}.kind"), &SUBJECTS, errors);
         if subject["name"].as_str().unwrap_or_default().is_empty() {
             errors.push(FieldError::required(format!("{at}.name"), ""));
         }

@@ -29,9 +29,9 @@ pub(crate) struct Node {
     /// Whether there is a rule here or below.
     pub(crate) has_rules: bool,
     pub(crate) list: List,
-    pub(crate) properties: HashMap<Box<str>, Arc<Node>>,
+    pub(crate) properties: HashMap<Box<str>, Arc<Self>>,
     /// Of lists the items, of maps the values.
-    pub(crate) items: Option<Arc<Node>>,
+    pub(crate) items: Option<Arc<Self>>,
     /// `additionalProperties: true`.
     pub(crate) open: bool,
     pub(crate) default: Option<Box<Value>>,
@@ -60,12 +60,11 @@ impl Kind {
             Self::Any => "",
             Self::Object => "object",
             Self::Array => "array",
-            Self::String => "string",
+            Self::String | Self::Quantity => "string",
             Self::Integer => "integer",
             Self::Number => "number",
             Self::Boolean => "boolean",
             Self::IntOrString => "integer,string",
-            Self::Quantity => "string",
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path<'a> {
-    parent: Option<&'a Path<'a>>,
+    parent: Option<&'a Self>,
     segment: Segment<'a>,
 }
 

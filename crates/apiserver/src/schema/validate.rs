@@ -213,7 +213,7 @@ fn check(checks: &Checks, value: &Value, path: Path<'_>, errors: &mut Vec<FieldE
         Value::Number(number) => {
             let number = number.as_f64().unwrap_or(f64::NAN);
             if let Some(bound) = checks.minimum {
-                let is_less = number < bound.value || (bound.exclusive && !(number > bound.value));
+                let is_less = number < bound.value || (bound.exclusive && number <= bound.value);
                 let or_equal = if bound.exclusive { "" } else { " or equal to" };
                 if is_less {
                     refuse(
@@ -223,7 +223,7 @@ fn check(checks: &Checks, value: &Value, path: Path<'_>, errors: &mut Vec<FieldE
                 }
             }
             if let Some(bound) = checks.maximum {
-                let is_more = number > bound.value || (bound.exclusive && !(number < bound.value));
+                let is_more = number > bound.value || (bound.exclusive && number >= bound.value);
                 let or_equal = if bound.exclusive { "" } else { " or equal to" };
                 if is_more {
                     refuse(

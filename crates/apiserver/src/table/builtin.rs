@@ -34,7 +34,7 @@ pub(super) fn printer(group: &str, kind: &str) -> Printer {
             ]
         }),
         ("", "Node") => (more::NODE, more::node),
-        ("", "Event") | ("events.k8s.io", "Event") => (more::EVENT, more::event),
+        ("" | "events.k8s.io", "Event") => (more::EVENT, more::event),
         ("", "PersistentVolumeClaim") => (more::CLAIM, more::claim),
         ("", "PersistentVolume") => (more::VOLUME, more::volume),
         ("", "ResourceQuota") => (more::QUOTA, more::quota),
@@ -128,12 +128,12 @@ const BINDING: &[Header] = &[
 ];
 
 fn data(row: &Row<'_>, fields: &[&str]) -> Value {
-    let size = |field: &&str| {
+    let sizes = fields.iter().map(|field| {
         row.object[*field]
             .as_object()
             .map_or(0, serde_json::Map::len)
-    };
-    json!(fields.iter().map(|field| size(field)).sum::<usize>())
+    });
+    json!(sizes.sum::<usize>())
 }
 
 fn service(row: &Row<'_>) -> Vec<Value> {

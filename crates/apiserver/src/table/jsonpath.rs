@@ -167,8 +167,7 @@ fn closing(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0, None);
     for (at, c) in text.char_indices() {
         match (quote, c) {
-            (Some(open), _) if c == open => quote = None,
-            (Some(_), _) => {}
+            (Some(open), _) => quote = (c != open).then_some(open),
             (None, '\'' | '"') => quote = Some(c),
             (None, '[') => depth += 1,
             (None, ']') if depth == 0 => return Some(at),

@@ -164,7 +164,8 @@ impl<'a> Summary<'a> {
             let is_ready = items(&pod["status"]["conditions"])
                 .iter()
                 .any(|one| one["type"] == "Ready" && one["status"] == "True");
-            self.reason = if is_ready { "Running" } else { "NotReady" }.to_owned();
+            let reason = if is_ready { "Running" } else { "NotReady" };
+            reason.clone_into(&mut self.reason);
         }
     }
 
