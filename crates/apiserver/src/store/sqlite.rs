@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -168,12 +168,16 @@ fn load(connection: &Connection, path: &Path, limits: Limits) -> Result<(Shared,
     }
     drop(rows);
     drop(statement);
+    let mut horizon = compacted;
     for shard in super::read(&shared.shards).values() {
-        garbage.extend(write(shard).forget_until(compacted));
+        let mut shard = write(shard);
+        garbage.extend(shard.forget_until(compacted));
+        horizon = horizon.max(shard.compacted);
     }
-    shared
-        .revision
-        .store(last.max(1), std::sync::atomic::Ordering::Release);
+    // The rings may have become too long while they were filled. What is garbage by that must not be
+    // deleted before the horizon says so.
+    shared.compacted.store(horizon, Ordering::Release);
+    shared.revision.store(last.max(1), Ordering::Release);
     Ok((shared, garbage))
 }
 

@@ -1,1 +1,405 @@
-//! The store as a whole.
+//! The store against a model, and on files that it did not write.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{
+    Action, Change, Draft, Error, Limits, Name, Object, Options, Query, Store, Watch, Write,
+    WriteError,
+};
+
+const RESOURCE: &str = "things.example.org";
+
+/// A runtime for one case; the store's writer has a thread of its own.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime")
+        .block_on(future)
+}
+
+fn open(directory: &std::path::Path, limits: Limits) -> Store {
+    let options = Options {
+        directory: directory.to_owned(),
+        limits,
+    };
+    let (store, pending) = Store::open(&options).expect("the store opens");
+    pending
+        .start(Box::new(|_, _| ()))
+        .expect("the writer starts");
+    store
+}
+
+fn value(name: &str, content: u32) -> Value {
+    json!({
+        "apiVersion": "example.org/v1", "kind": "Thing",
+        "metadata": { "name": name, "uid": name, "labels": { "parity": (content % 2).to_string() } },
+        "spec": { "content": content },
+    })
+}
+
+async fn write(store: &Store, name: &str, action: Action) -> Result<Arc<Object>, WriteError> {
+    store
+        .write(Write {
+            resource: RESOURCE.into(),
+            name: Name::new("", name),
+            action,
+        })
+        .await
+}
+
+fn content(object: &Object) -> u32 {
+    let content = object.value()["spec"]["content"]
+        .as_u64()
+        .expect("a number");
+    content.try_into().expect("it was a u32")
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Create(u8, u32),
+    Replace(u8, u32),
+    Delete(u8),
+    /// Writes on a revision that is no longer the newest.
+    Stale(u8),
+    /// Takes the watch's events.
+    Watch,
+    Compact,
+    Reopen,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let name = 0..6_u8;
+    prop_oneof![
+        6 => (name.clone(), any::<u32>()).prop_map(|(name, content)| Step::Create(name, content)),
+        8 => (name.clone(), any::<u32>()).prop_map(|(name, content)| Step::Replace(name, content)),
+        4 => name.clone().prop_map(Step::Delete),
+        1 => name.prop_map(Step::Stale),
+        4 => Just(Step::Watch),
+        1 => Just(Step::Compact),
+        1 => Just(Step::Reopen),
+    ]
+}
+
+type State = BTreeMap<String, (u64, u32)>;
+
+/// The model: what the store must say, and what a watcher has seen.
+struct Model {
+    state: State,
+    /// The state after each revision.
+    past: BTreeMap<u64, State>,
+    revision: u64,
+    watched: State,
+}
+
+impl Model {
+    fn wrote(&mut self, name: &str, revision: u64, content: Option<u32>) {
+        assert!(revision > self.revision, "revisions only grow");
+        self.revision = revision;
+        match content {
+            Some(content) => self.state.insert(name.to_owned(), (revision, content)),
+            None => self.state.remove(name),
+        };
+        self.past.insert(revision, self.state.clone());
+    }
+
+    /// Follows the watch, or lists anew when it has fallen behind.
+    fn watch(&mut self, store: &Store, watch: &mut Watch) {
+        let Ok(events) = watch.take() else {
+            let page = store
+                .list(RESOURCE, &Query::default())
+                .expect("the newest state");
+            self.watched = listed(&page.objects);
+            *watch = store
+                .watch(&RESOURCE.into(), page.revision)
+                .expect("a fresh watch");
+            return;
+        };
+        for event in events {
+            let (name, object) = (event.object.name.name.to_string(), &event.object);
+            let known = self.watched.get(&name).copied();
+            assert_eq!(
+                known.is_some(),
+                event.change != Change::Added,
+                "{name} {:?}",
+                event.change
+            );
+            assert!(
+                known.is_none_or(|(revision, _)| revision < object.revision),
+                "in order, once"
+            );
+            let previous = event.previous.as_ref().map(|previous| previous.revision);
+            assert_eq!(previous, known.map(|(revision, _)| revision));
+            if event.change == Change::Deleted {
+                self.watched.remove(&name);
+            } else {
+                self.watched
+                    .insert(name, (object.revision, content(object)));
+            }
+        }
+        assert_eq!(self.watched, self.state, "the watch tells the whole story");
+    }
+
+    fn check(&self, store: &Store) {
+        let page = store
+            .list(RESOURCE, &Query::default())
+            .expect("the newest state");
+        assert_eq!(listed(&page.objects), self.state);
+        assert!(page.revision >= self.revision);
+        let odd = [("parity".to_owned(), "1".to_owned())];
+        let query = Query {
+            labels: &odd,
+            ..Query::default()
+        };
+        let page = store.list(RESOURCE, &query).expect("the newest state");
+        let mut want = self.state.clone();
+        want.retain(|_, (_, content)| *content % 2 == 1);
+        assert_eq!(listed(&page.objects), want, "the index agrees");
+        for (revision, state) in &self.past {
+            let query = Query {
+                at: Some(*revision),
+                ..Query::default()
+            };
+            // Either the past as it was, or an honest "expired".
+            if let Ok(page) = store.list(RESOURCE, &query) {
+                assert_eq!(listed(&page.objects), *state, "the state at {revision}");
+                assert_eq!(page.revision, *revision);
+            }
+            let query = Query {
+                at: Some(*revision),
+                limit: 2,
+                ..Query::default()
+            };
+            if let Ok(page) = store.list(RESOURCE, &query) {
+                assert_eq!(page.more, state.len() > 2);
+            }
+        }
+    }
+}
+
+fn listed(objects: &[Arc<Object>]) -> State {
+    let entry = |object: &Arc<Object>| {
+        (
+            object.name.name.to_string(),
+            (object.revision, content(object)),
+        )
+    };
+    objects.iter().map(entry).collect()
+}
+
+async fn run(steps: &[Step], limits: Limits) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut store = open(directory.path(), limits);
+    let mut model = Model {
+        state: State::new(),
+        past: BTreeMap::new(),
+        revision: store.revision(),
+        watched: State::new(),
+    };
+    let mut watch = store
+        .watch(&RESOURCE.into(), store.revision())
+        .expect("a watch");
+    for step in steps {
+        match step {
+            Step::Create(name, content) => {
+                let name = format!("n{name}");
+                let draft = Draft::new(RESOURCE, &value(&name, *content));
+                match write(&store, &name, Action::Create(draft)).await {
+                    Ok(object) => model.wrote(&name, object.revision, Some(*content)),
+                    Err(WriteError::AlreadyExists) => assert!(model.state.contains_key(&name)),
+                    Err(error) => panic!("create: {error}"),
+                }
+            }
+            Step::Replace(name, content) => {
+                let name = format!("n{name}");
+                let current = model.state.get(&name).map_or(0, |(revision, _)| *revision);
+                let draft = Draft::new(RESOURCE, &value(&name, *content));
+                match write(&store, &name, Action::Replace(current, draft)).await {
+                    Ok(object) => model.wrote(&name, object.revision, Some(*content)),
+                    Err(WriteError::NotFound) => assert!(!model.state.contains_key(&name)),
+                    Err(error) => panic!("replace: {error}"),
+                }
+            }
+            Step::Delete(name) => {
+                let name = format!("n{name}");
+                let (current, content) = model.state.get(&name).copied().unwrap_or((0, 0));
+                let draft = Draft::new(RESOURCE, &value(&name, content));
+                match write(&store, &name, Action::Delete(current, draft)).await {
+                    Ok(object) => model.wrote(&name, object.revision, None),
+                    Err(WriteError::NotFound) => assert!(!model.state.contains_key(&name)),
+                    Err(error) => panic!("delete: {error}"),
+                }
+            }
+            Step::Stale(name) => {
+                let name = format!("n{name}");
+                let known = model.state.contains_key(&name);
+                let draft = Draft::new(RESOURCE, &value(&name, 0));
+                let refused = write(&store, &name, Action::Replace(u64::MAX, draft)).await;
+                match refused.expect_err("nothing has this revision") {
+                    WriteError::Conflict => assert!(known),
+                    WriteError::NotFound => assert!(!known),
+                    error => panic!("stale: {error}"),
+                }
+            }
+            Step::Watch => model.watch(&store, &mut watch),
+            Step::Compact => store.compact().await.expect("compaction"),
+            Step::Reopen => {
+                let revision = watch.revision();
+                store.close().await;
+                store = open(directory.path(), limits);
+                watch = match store.watch(&RESOURCE.into(), revision) {
+                    Ok(watch) => watch,
+                    Err(_) => {
+                        let page = store.list(RESOURCE, &Query::default()).expect("a list");
+                        model.watched = listed(&page.objects);
+                        store
+                            .watch(&RESOURCE.into(), page.revision)
+                            .expect("a fresh watch")
+                    }
+                };
+            }
+        }
+        model.check(&store);
+    }
+    model.watch(&store, &mut watch);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_store_and_its_watches_equal_the_model(steps in prop::collection::vec(step(), 1..40)) {
+        block_on(run(&steps, Limits::default()));
+    }
+
+    #[test]
+    fn so_they_do_when_history_is_short(steps in prop::collection::vec(step(), 1..40)) {
+        block_on(run(&steps, Limits { events: 5, bytes: 600 }));
+    }
+}
+
+#[test]
+fn old_rows_are_deleted_and_the_newest_stay() {
+    block_on(async {
+        let directory = tempfile::tempdir().unwrap();
+        let limits = Limits {
+            events: 4,
+            bytes: 1 << 20,
+        };
+        let store = open(directory.path(), limits);
+        let draft = |content| Draft::new(RESOURCE, &value("a", content));
+        let mut object = write(&store, "a", Action::Create(draft(0))).await.unwrap();
+        for content in 1..200 {
+            object = write(
+                &store,
+                "a",
+                Action::Replace(object.revision, draft(content)),
+            )
+            .await
+            .unwrap();
+        }
+        store.close().await;
+        let connection = rusqlite::Connection::open(directory.path().join("store.db")).unwrap();
+        let rows: i64 = connection
+            .query_row("SELECT count(*) FROM log", [], |row| row.get(0))
+            .unwrap();
+        assert!(rows < 20, "{rows} rows are left");
+        drop(connection);
+        let store = open(directory.path(), limits);
+        let found = store.get(RESOURCE, &Name::new("", "a")).unwrap();
+        assert_eq!((found.revision, content(&found)), (object.revision, 199));
+        let next = write(&store, "b", Action::Create(draft(0))).await.unwrap();
+        assert!(next.revision > object.revision);
+    });
+}
+
+#[test]
+fn what_is_not_ours_or_newer_or_in_use_is_refused_and_left_alone() {
+    let try_open = |directory: &std::path::Path| {
+        let options = Options {
+            directory: directory.to_owned(),
+            limits: Limits::default(),
+        };
+        Store::open(&options)
+            .map(drop)
+            .expect_err("it must be refused")
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.db");
+
+    std::fs::write(
+        &path,
+        "this is a diary, not a database, and it is long enough to be read",
+    )
+    .unwrap();
+    let before = std::fs::read(&path).unwrap();
+    assert!(matches!(try_open(directory.path()), Error::Foreign { .. }));
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+
+    std::fs::remove_file(&path).unwrap();
+    let foreign = rusqlite::Connection::open(&path).unwrap();
+    foreign
+        .execute_batch("CREATE TABLE recipes (name TEXT)")
+        .unwrap();
+    drop(foreign);
+    assert!(matches!(try_open(directory.path()), Error::Foreign { .. }));
+
+    std::fs::remove_file(&path).unwrap();
+    let store = open(directory.path(), Limits::default());
+    assert!(matches!(try_open(directory.path()), Error::Locked { .. }));
+    block_on(store.close());
+    drop(store);
+
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection.pragma_update(None, "user_version", 99).unwrap();
+    drop(connection);
+    let error = try_open(directory.path());
+    assert!(matches!(error, Error::Newer { found: 99, .. }), "{error}");
+}
+
+#[test]
+fn a_full_disk_refuses_writes_and_keeps_reads() {
+    block_on(async {
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options {
+            directory: directory.path().to_owned(),
+            limits: Limits::default(),
+        };
+        let (store, pending) = Store::open(&options).unwrap();
+        // As large as it may get: the engine then says what it says when the disk is full.
+        pending
+            .connection
+            .pragma_update(None, "max_page_count", 40)
+            .unwrap();
+        pending.start(Box::new(|_, _| ())).unwrap();
+        let big = |name: &str| {
+            let mut value = value(name, 1);
+            value["spec"]["text"] = "x".repeat(20_000).into();
+            Action::Create(Draft::new(RESOURCE, &value))
+        };
+        let mut written = 0;
+        let error = loop {
+            let name = format!("n{written}");
+            match write(&store, &name, big(&name)).await {
+                Ok(_) => written += 1,
+                Err(error) => break error,
+            }
+            assert!(written < 100, "the limit must bite");
+        };
+        assert_eq!(
+            error.to_string(),
+            "the store cannot take writes: no space left on the device"
+        );
+        assert!(!store.is_writable());
+        assert_eq!(store.count(RESOURCE), written);
+        let last = Name::new("", &format!("n{}", written - 1));
+        let object = store.get(RESOURCE, &last).expect("reads go on");
+        let draft = Draft::new(RESOURCE, &value(&last.name, 2));
+        let gone = write(&store, &last.name, Action::Delete(object.revision, draft)).await;
+        assert!(gone.is_ok(), "a small write still fits: {gone:?}");
+        assert!(store.is_writable());
+    });
+}

@@ -1,6 +1,7 @@
 //! The API server as its clients see it.
 
 mod access;
+mod crash;
 mod deletion;
 mod kubectl;
 mod kubectl_objects;
