@@ -23,7 +23,7 @@ pub(crate) fn answer(core: &Core, path: &str, headers: &HeaderMap) -> Result<Res
         .collect();
     let catalogue = Catalogue::of(core);
     let plain = match segments.as_slice() {
-        ["api"] | ["apis"] => {
+        ["api" | "apis"] => {
             let core_group = segments == ["api"];
             if let Some(version) = aggregated(headers) {
                 return Ok(aggregated_response(

@@ -33,6 +33,7 @@ mod decode;
 mod discovery;
 mod edit;
 mod gc;
+mod hex;
 mod limits;
 mod metadata;
 mod metrics;

@@ -52,7 +52,7 @@ pub(crate) fn new_uid() -> String {
     let mut bytes: [u8; 16] = rand::random();
     bytes[6] = (bytes[6] & 0x0f) | 0x40;
     bytes[8] = (bytes[8] & 0x3f) | 0x80;
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = crate::hex::encode(&bytes);
     format!(
         "{}-{}-{}-{}-{}",
         &hex[..8],

@@ -91,15 +91,15 @@ pub fn parse(path: &str) -> Option<Target> {
         ["namespaces", namespace, inner, ..]
             if group.is_empty() && matches!(*inner, "status" | "finalize") =>
         {
-            found.namespace = (*namespace).to_owned();
+            (*namespace).clone_into(&mut found.namespace);
             rest
         }
         ["namespaces", namespace, inside @ ..] if !inside.is_empty() => {
-            found.namespace = (*namespace).to_owned();
+            (*namespace).clone_into(&mut found.namespace);
             inside
         }
         ["namespaces", namespace] if group.is_empty() => {
-            found.namespace = (*namespace).to_owned();
+            (*namespace).clone_into(&mut found.namespace);
             rest
         }
         _ => rest,

@@ -23,11 +23,14 @@ pub struct Registry {
     table: RwLock<Arc<Table>>,
 }
 
+/// Group, version and plural.
+type Place = (Arc<str>, Arc<str>, Arc<str>);
+
 /// One consistent set of kinds.
 #[derive(Debug, Default)]
 pub struct Table {
     kinds: Vec<Arc<Kind>>,
-    by_plural: HashMap<(Arc<str>, Arc<str>, Arc<str>), Arc<Kind>>,
+    by_plural: HashMap<Place, Arc<Kind>>,
     /// The kinds of each definition, and its revision.
     by_definition: HashMap<Name, (u64, Vec<Arc<Kind>>)>,
     /// Grows with each change; documents made from the table are cached under it.

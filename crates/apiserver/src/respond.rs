@@ -63,7 +63,7 @@ pub(crate) fn list<'a>(
     let items: Vec<Bytes> = objects.map(|object| shown(call, object)).collect();
     let size = items.iter().map(|item| item.len() + 1).sum::<usize>() + head.len() + 16;
     let mut body = BytesMut::with_capacity(size);
-    body.put(head[..head.len() - 1].as_bytes());
+    body.put(&head.as_bytes()[..head.len() - 1]);
     body.put(&b",\"items\":["[..]);
     for (index, item) in items.iter().enumerate() {
         if index > 0 {

@@ -216,10 +216,7 @@ mod tests {
         assert!(
             identity.is_in("a") && identity.is_in("b") && identity.is_in("system:authenticated")
         );
-        let hex: String = digest("t")
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let hex = crate::hex::encode(&digest("t"));
         let hashed = json!({ "data": { "user": encode("ann"), "token-sha256": encode(&hex) } });
         assert_eq!(parse_secret(&hashed).unwrap().0, hash);
         assert!(parse_secret(&json!({ "data": { "user": encode("ann") } })).is_none());

@@ -90,6 +90,7 @@ impl Object {
     }
 
     /// The same state shown at another revision, as a `DELETED` event shows it.
+    #[must_use]
     pub fn at_revision(&self, revision: u64) -> Self {
         let end = self.gap + decimal_digits(self.revision);
         let json = spliced(&self.json[..self.gap], revision, &self.json[end..]);

@@ -127,12 +127,12 @@ fn load(connection: &Connection, path: &Path, limits: Limits) -> Result<(Shared,
     let mut resources: HashMap<String, Arc<str>> = HashMap::new();
     let mut garbage = Vec::new();
     let mut last = compacted;
-    let mut statement = connection
+    let mut query = connection
         .prepare(
             "SELECT revision, resource, namespace, name, verb, body FROM log ORDER BY revision",
         )
         .map_err(explain)?;
-    let mut rows = statement.query([]).map_err(explain)?;
+    let mut rows = query.query([]).map_err(explain)?;
     while let Some(row) = rows.next().map_err(explain)? {
         let revision = row.get::<_, i64>(0).map_err(explain)?.cast_unsigned();
         let resource: String = row.get(1).map_err(explain)?;
@@ -167,7 +167,7 @@ fn load(connection: &Connection, path: &Path, limits: Limits) -> Result<(Shared,
         last = revision;
     }
     drop(rows);
-    drop(statement);
+    drop(query);
     let mut horizon = compacted;
     for shard in super::read(&shared.shards).values() {
         let mut shard = write(shard);

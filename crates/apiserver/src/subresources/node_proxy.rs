@@ -145,7 +145,8 @@ fn append(query: &mut String, key: &str, value: &str) {
         if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
             query.push(char::from(byte));
         } else {
-            query.push_str(&format!("%{byte:02X}"));
+            query.push('%');
+            query.push_str(&crate::hex::encode(&[byte]).to_uppercase());
         }
     }
 }

@@ -40,12 +40,11 @@ pub(crate) async fn patch(call: &Call, body: &[u8]) -> Result<Response> {
     Ok(respond::object(call, &stored, StatusCode::OK, &warnings))
 }
 
+/// What a patch makes of an object.
+pub(crate) type Change<'a> = Box<dyn Fn(&Value) -> Result<Value> + Send + Sync + 'a>;
+
 /// The patch as a function of the object that it is applied to.
-pub(crate) fn change<'a>(
-    call: &'a Call,
-    media: &str,
-    patch: Value,
-) -> Result<Box<dyn Fn(&Value) -> Result<Value> + Send + Sync + 'a>> {
+pub(crate) fn change<'a>(call: &'a Call, media: &str, patch: Value) -> Result<Change<'a>> {
     let unreadable = |error: &dyn std::error::Error| {
         refused(
             call,

@@ -65,7 +65,9 @@ fn verify(directory: &Path, acknowledged: &HashMap<String, u64>) {
         Store::open(&options(directory)).expect("the store opens after a crash");
     for (name, revision) in acknowledged {
         let object = store.get(RESOURCE, &Name::new("", name));
-        let object = object.unwrap_or_else(|| panic!("{name} at {revision} is lost"));
+        let Some(object) = object else {
+            panic!("{name} at {revision} is lost")
+        };
         assert!(
             object.revision >= *revision,
             "{name}: {} < {revision}",

@@ -1,5 +1,11 @@
 //! The API server as its clients see it.
 
+#![expect(
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests may fail and say so"
+)]
+
 mod access;
 mod crash;
 mod deletion;

@@ -53,7 +53,7 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         let digest = Sha256::digest(certificate);
-        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = crate::hex::encode(&digest);
         if self.local || self.fingerprint.as_ref() == Some(&hex) {
             return Ok(ServerCertVerified::assertion());
         }
