@@ -41,6 +41,29 @@ pub struct PlannedPod {
     pub origins: Origins,
 }
 
+impl PlannedPod {
+    /// The pod as YAML; a comment on every field's line says where it came from.
+    pub fn annotated_yaml(&self) -> String {
+        crate::yaml::annotated(&value(&self.pod), Keys::builtin("", "Pod"), &self.origins)
+    }
+}
+
+/// Every field of a planned pod: its path, its value in one line, and where it came from.
+pub fn pod_fields(planned: &PlannedPod) -> Vec<(String, String, Option<&Origin>)> {
+    let object = value(&planned.pod);
+    let fields = planned.origins.fields(&object, Keys::builtin("", "Pod"));
+    fields
+        .into_iter()
+        .map(|field| {
+            let text = match field.value {
+                Value::String(text) if !text.contains('\n') => text.clone(),
+                other => other.to_string(),
+            };
+            (field.path, text, field.origin)
+        })
+        .collect()
+}
+
 /// Plans a TrainJob down to its pods.
 pub fn preview(
     job: &TrainJob,

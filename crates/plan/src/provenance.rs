@@ -86,6 +86,28 @@ impl Origins {
         self.0.iter().map(|(path, origin)| (path.as_str(), origin))
     }
 
+    /// Every field of an object with its path, value and origin, in the order of the object.
+    pub(crate) fn fields<'s, 'v>(&'s self, object: &'v Value, keys: &Keys) -> Vec<Field<'s, 'v>> {
+        let mut paths = Vec::new();
+        walk(
+            &mut String::new(),
+            None,
+            object,
+            keys,
+            &mut |path, value, _| {
+                paths.push((path.to_owned(), value));
+            },
+        );
+        paths
+            .into_iter()
+            .map(|(path, value)| Field {
+                origin: self.get(&path),
+                path,
+                value,
+            })
+            .collect()
+    }
+
     /// The fields of `after`: those that `before` has with the same value keep their origin, the
     /// others came from `origin`.
     #[must_use]
@@ -97,7 +119,7 @@ impl Origins {
         origin: &Origin,
     ) -> Self {
         let mut traced = Self::default();
-        let mut visit = |path: &str, unchanged: bool| {
+        let mut visit = |path: &str, _: &Value, unchanged: bool| {
             let known = if unchanged { self.0.get(path) } else { None };
             traced
                 .0
@@ -121,13 +143,22 @@ impl Origins {
     }
 }
 
-/// Calls `visit` for every field of `after` with its path and whether `before` has the same value.
-fn walk(
+/// A field of an object.
+#[derive(Debug)]
+pub(crate) struct Field<'s, 'v> {
+    pub(crate) path: String,
+    pub(crate) value: &'v Value,
+    pub(crate) origin: Option<&'s Origin>,
+}
+
+/// Calls `visit` for every field of `after` with its path, its value and whether `before` has the
+/// same.
+pub(crate) fn walk<'a>(
     path: &mut String,
     before: Option<&Value>,
-    after: &Value,
+    after: &'a Value,
     keys: &Keys,
-    visit: &mut dyn FnMut(&str, bool),
+    visit: &mut dyn FnMut(&str, &'a Value, bool),
 ) {
     match after {
         Value::Object(fields) if !fields.is_empty() => {
@@ -152,11 +183,11 @@ fn walk(
                 });
             }
         }
-        _ => visit(path, before == Some(after)),
+        _ => visit(path, after, before == Some(after)),
     }
 }
 
-fn step(path: &mut String, segment: &str, then: impl FnOnce(&mut String)) {
+pub(crate) fn step(path: &mut String, segment: &str, then: impl FnOnce(&mut String)) {
     let length = path.len();
     if length > 0 && !segment.starts_with('[') {
         path.push('.');
@@ -167,7 +198,7 @@ fn step(path: &mut String, segment: &str, then: impl FnOnce(&mut String)) {
 }
 
 /// A field's name as part of a path; keys of labels and the like stand in brackets.
-fn segment(name: &str) -> String {
+pub(crate) fn segment(name: &str) -> String {
     if name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         name.to_owned()
     } else {
@@ -176,7 +207,7 @@ fn segment(name: &str) -> String {
 }
 
 /// The fields that tell the items of a list apart; none if the list is one value.
-fn keys_of(keys: &Keys) -> Vec<&str> {
+pub(crate) fn keys_of(keys: &Keys) -> Vec<&str> {
     match (keys.list(), keys.strategy()) {
         (List::Map(keys), _) => keys.iter().map(AsRef::as_ref).collect(),
         (_, Strategy::MergeBy(key)) => vec![key.as_ref()],
@@ -184,7 +215,7 @@ fn keys_of(keys: &Keys) -> Vec<&str> {
     }
 }
 
-fn identity(item: &Value, keys: &Keys) -> String {
+pub(crate) fn identity(item: &Value, keys: &Keys) -> String {
     let mut identity = String::new();
     for key in keys_of(keys) {
         let separator = if identity.is_empty() { "" } else { "/" };

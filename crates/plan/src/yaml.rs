@@ -2,8 +2,13 @@
 //!
 //! kubectl takes `0755` for an octal number, as YAML 1.1 did; users write file modes so.
 
+mod annotated;
+mod lines;
+
 use serde::de::DeserializeOwned;
 
+pub use annotated::{annotated, plain};
+pub use lines::Lines;
 pub use serde_saphyr::Error;
 
 /// Reads one document.

@@ -1,0 +1,3 @@
+//! The commands, one per file.
+
+pub(crate) mod preview;
