@@ -53,6 +53,7 @@ pub(crate) fn with_override(
             let template = json!({"metadata": metadata, "spec": pod});
             json!({"name": target.name, "template": {"spec": {"template": template}}})
         })
+        .map(without_nothing)
         .collect();
     merge_jobs(spec, jobs)
 }
@@ -68,13 +69,13 @@ pub(crate) fn with_patch(spec: &JobSetSpec, entry: &RuntimePatch) -> Result<JobS
             .template
             .as_ref()
             .and_then(|template| template.metadata.as_ref());
-        jobs.push(json!({
+        jobs.push(without_nothing(json!({
             "name": job.name,
             "template": {
                 "metadata": metadata_patch(job_metadata),
                 "spec": {"template": {"metadata": metadata_patch(pod_metadata), "spec": pod}},
             },
-        }));
+        })));
     }
     merge_jobs(spec, jobs)
 }
@@ -116,6 +117,18 @@ fn merge_jobs(spec: &JobSetSpec, jobs: Vec<Value>) -> Result<JobSetSpec, Error> 
         .replicated_jobs
         .sort_by_key(|job| order.iter().position(|name| *name == job.name));
     Ok(merged)
+}
+
+/// A change to a job without the levels in which nothing is said: merged, they would leave empty
+/// objects behind. What a field's own value is (an `emptyDir: {}`) lies deeper and stays.
+fn without_nothing(mut job: Value) -> Value {
+    let levels = ["/template/spec/template", "/template/spec", "/template", ""];
+    for level in levels {
+        if let Some(Value::Object(level)) = job.pointer_mut(level) {
+            level.retain(|_, part| part.as_object().is_none_or(|part| !part.is_empty()));
+        }
+    }
+    job
 }
 
 /// The labels and annotations of an entry; nothing else of its metadata counts.
