@@ -69,8 +69,11 @@ fn check_documents(root: &Path, breaches: &mut Vec<String>) -> Result<()> {
     let text =
         fs::read_to_string(root.join(name)).with_context(|| format!("failed to read {name}"))?;
     for mentioned in text.split(['`', '(', ')', ' ', '\n']) {
-        let is_document = mentioned.starts_with("docs/") && mentioned.ends_with(".md");
-        let is_source = mentioned.starts_with("crates/") && mentioned.ends_with(".rs");
+        let extension = Path::new(mentioned)
+            .extension()
+            .and_then(|extension| extension.to_str());
+        let is_document = mentioned.starts_with("docs/") && extension == Some("md");
+        let is_source = mentioned.starts_with("crates/") && extension == Some("rs");
         if (is_document || is_source) && !root.join(mentioned).exists() {
             breaches.push(format!(
                 "{name}: mentions {mentioned}, which does not exist"

@@ -2,7 +2,7 @@
 
 use astrago_api::{PodSpecPatch, PodTemplateOverride, TargetJob, TrainJob, names};
 use astrago_plan::{Options, Preview, Runtime, built_in_runtimes, plan_train_job};
-use k8s_openapi::api::core::v1::{EnvVar, Toleration, Volume, VolumeMount};
+use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, EnvVar, Toleration, Volume, VolumeMount};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -59,7 +59,7 @@ fn entry() -> impl Strategy<Value = PodTemplateOverride> {
         for (name, path) in volumes {
             spec.volumes.push(Volume {
                 name: name.clone(),
-                empty_dir: Some(Default::default()),
+                empty_dir: Some(EmptyDirVolumeSource::default()),
                 ..Volume::default()
             });
             let mount = VolumeMount {
