@@ -47,6 +47,7 @@ use self::events::Events;
 use self::node::{Node, Shared};
 use self::register::NodeFacts;
 use self::worker::Worker;
+use crate::housekeeping;
 use crate::image;
 use crate::launch::{self, Bridges};
 use crate::layout::{self, PodDir};
@@ -96,11 +97,13 @@ pub async fn run(client: Client, options: Options, token: CancellationToken) -> 
     let heart = heartbeat(Arc::clone(&node), known);
     let services = services(Arc::clone(&node));
     let pods = pods(Arc::clone(&node));
+    let cleaning = housekeeping::run(node.options.data_dir.clone(), node.images.clone());
     tokio::select! {
         () = token.cancelled() => {}
         () = heart => {}
         () = services => {}
         () = pods => {}
+        () = cleaning => {}
         () = collector.run(token.clone()) => {}
         result = endpoints => result.map_err(Error::Endpoints)?,
     }

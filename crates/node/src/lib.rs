@@ -24,6 +24,7 @@ mod agent;
 pub mod control;
 pub mod doctor;
 pub mod gpu;
+mod housekeeping;
 pub mod image;
 pub mod launch;
 pub mod layout;

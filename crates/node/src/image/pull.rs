@@ -1,7 +1,7 @@
 //! Pulling: from a reference to unpacked layers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -128,12 +128,16 @@ impl Images {
         Ok(root)
     }
 
-    /// Deletes images that no pod uses (by digest), least recently used first, as far as the
-    /// quota demands. Returns the bytes that were freed.
-    pub async fn clean(&self, in_use: BTreeSet<String>) -> Result<u64> {
-        let quota = self.0.quota;
-        self.with_store(move |store| store.clean(&in_use, quota))
-            .await
+    /// Deletes images whose layers no pod has mounted, least recently used first: when the quota
+    /// is nearly used up, until there is room again. Returns the bytes that were freed.
+    pub async fn clean(&self, in_use: BTreeSet<PathBuf>) -> Result<u64> {
+        let percent = |share: u64| self.0.quota / 100 * share;
+        let (high, low) = (percent(85), percent(70));
+        self.with_store(move |store| {
+            let target = if store.used()? > high { low } else { u64::MAX };
+            store.clean(&in_use, target)
+        })
+        .await
     }
 
     fn root(&self, name: &str, manifest: Manifest) -> Root {

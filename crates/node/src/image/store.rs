@@ -184,8 +184,9 @@ impl Store {
     }
 
     /// Deletes images that nobody uses, least recently used first, until no more than `target`
-    /// bytes are left; then layers that belong to no image. Returns the bytes that were freed.
-    pub(super) fn clean(&self, in_use: &BTreeSet<String>, target: u64) -> io::Result<u64> {
+    /// bytes are left; then layers that belong to no image. `in_use` are the layers that pods have
+    /// mounted. Returns the bytes that were freed.
+    pub(super) fn clean(&self, in_use: &BTreeSet<PathBuf>, target: u64) -> io::Result<u64> {
         let mut kept = Vec::new();
         for entry in fs::read_dir(self.root.join("manifests"))? {
             let entry = entry?;
@@ -199,7 +200,11 @@ impl Store {
         let mut after = before.saturating_sub(self.delete_orphans(&kept)?);
         while after > target {
             let idle = kept.iter().position(|(used, manifest)| {
-                !in_use.contains(&manifest.digest) && is_past_grace(*used)
+                let is_used = self
+                    .lowers(manifest)
+                    .iter()
+                    .all(|layer| in_use.contains(layer));
+                !is_used && is_past_grace(*used)
             });
             let Some(index) = idle else { break };
             let (_, manifest) = kept.remove(index);
@@ -371,7 +376,7 @@ mod tests {
         age(&store, &old, 200);
         age(&store, &recent, 100);
         assert_eq!(store.used().unwrap(), 130);
-        let in_use = BTreeSet::from([running.digest.clone()]);
+        let in_use = store.lowers(&running).into_iter().collect();
         assert_eq!(store.clean(&in_use, 125).unwrap(), 10);
         assert!(store.find("old").unwrap().is_none());
         assert!(store.find("running").unwrap().is_some());

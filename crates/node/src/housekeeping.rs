@@ -1,0 +1,108 @@
+//! Deleting what nobody needs any more: logs of pods that are gone, and images that no pod uses.
+//!
+//! What is in use is read from the pods' folders each time, so it is right whoever made them.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::image::Images;
+use crate::layout::{self, PodDir};
+use crate::logs::{self, Retention};
+use crate::spec::{PodSpec, Root};
+
+const INTERVAL: Duration = Duration::from_mins(5);
+
+/// Cleans up now and then, for as long as it is polled.
+pub(crate) async fn run(data_dir: PathBuf, images: Option<Images>) {
+    let mut ticks = tokio::time::interval(INTERVAL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        clean(&data_dir, images.as_ref()).await;
+    }
+}
+
+async fn clean(data_dir: &Path, images: Option<&Images>) {
+    let folder = data_dir.to_owned();
+    let cleaned = tokio::task::spawn_blocking(move || {
+        let in_use = InUse::read(&folder);
+        logs::collect(&folder, &in_use.pods, Retention::default()).map(|deleted| (in_use, deleted))
+    });
+    let in_use = match cleaned.await {
+        Ok(Ok((in_use, deleted))) => {
+            if deleted > 0 {
+                tracing::info!(deleted, "deleted logs of pods that are gone");
+            }
+            in_use
+        }
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "failed to clean up logs");
+            return;
+        }
+        // The runtime stops.
+        Err(_) => return,
+    };
+    if let Some(images) = images {
+        match images.clean(in_use.layers).await {
+            Ok(0) => {}
+            Ok(freed) => tracing::info!(freed, "deleted images that no pod uses"),
+            Err(error) => tracing::warn!(%error, "failed to clean up images"),
+        }
+    }
+}
+
+/// What the pods on this node hold.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct InUse {
+    /// UIDs.
+    pods: BTreeSet<String>,
+    /// Directories of image layers.
+    layers: BTreeSet<PathBuf>,
+}
+
+impl InUse {
+    fn read(data_dir: &Path) -> Self {
+        let mut in_use = Self::default();
+        for entry in std::fs::read_dir(layout::pods(data_dir))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            in_use.pods.extend(entry.file_name().into_string());
+            let spec = std::fs::read(PodDir::at(entry.path()).spec()).ok();
+            let spec = spec.and_then(|bytes| serde_json::from_slice::<PodSpec>(&bytes).ok());
+            for container in spec
+                .iter()
+                .flat_map(|spec| spec.init_containers.iter().chain(&spec.containers))
+            {
+                if let Root::Layers { lower } = &container.root {
+                    in_use.layers.extend(lower.iter().cloned());
+                }
+            }
+        }
+        in_use
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logs::{Limits, Stream, Writer};
+
+    #[tokio::test]
+    async fn logs_of_pods_that_are_here_stay() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(layout::pods(directory.path()).join("uid-0")).unwrap();
+        assert_eq!(
+            InUse::read(directory.path()).pods,
+            BTreeSet::from(["uid-0".to_owned()])
+        );
+        let logs = layout::pod_logs(directory.path(), "team", "job", "uid-0");
+        let mut writer = Writer::open(&logs, "main", 0, Limits::default()).unwrap();
+        writer.write_stream(Stream::Stdout, b"text\n").unwrap();
+        drop(writer);
+        clean(directory.path(), None).await;
+        assert!(logs.join("main/0.log").exists());
+    }
+}
