@@ -40,11 +40,10 @@ use kube::{Api, Client, ResourceExt};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use self::address::Addresses;
 use self::events::Events;
-use self::node::{Node, Shared};
+use self::node::{Node, Shared, Tasks};
 use self::register::NodeFacts;
 use self::worker::Worker;
 use crate::housekeeping;
@@ -80,7 +79,10 @@ pub async fn run(client: Client, options: Options, token: CancellationToken) -> 
         address: options.kubelet_listen,
         source,
     })?;
-    let node = Arc::new(open(client, options, address).await?);
+    let tasks = Tasks::under(&token);
+    // Workers end with this function, whichever way it ends.
+    let _guard = tasks.guard();
+    let node = Arc::new(open(client, options, address, tasks).await?);
     let endpoints = serve(&node, listener, collector.clone(), token.clone())?;
     let known = loop {
         match register::register(&node.client, &node.options, &node.facts).await {
@@ -107,6 +109,7 @@ pub async fn run(client: Client, options: Options, token: CancellationToken) -> 
         () = collector.run(token.clone()) => {}
         result = endpoints => result.map_err(Error::Endpoints)?,
     }
+    node.tasks.end().await;
     if node.options.stop_pods {
         stop_all(&node).await;
     }
@@ -117,7 +120,7 @@ pub async fn run(client: Client, options: Options, token: CancellationToken) -> 
 }
 
 /// Prepares the machine, and finds the pods that an earlier agent left.
-async fn open(client: Client, options: Options, kubelet: SocketAddr) -> Result<Node> {
+async fn open(client: Client, options: Options, kubelet: SocketAddr, tasks: Tasks) -> Result<Node> {
     let prepare = move || -> Result<_> {
         let failed = |path: std::path::PathBuf| move |source| Error::DataDir { path, source };
         let pods = layout::pods(&options.data_dir);
@@ -181,7 +184,7 @@ async fn open(client: Client, options: Options, kubelet: SocketAddr) -> Result<N
         bridges,
         host_image,
         images,
-        tasks: TaskTracker::new(),
+        tasks,
         launches: Semaphore::new(cpus * 4),
         shared: Mutex::new(shared),
         options,

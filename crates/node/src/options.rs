@@ -31,8 +31,6 @@ pub struct Options {
     pub host_paths: Vec<PathBuf>,
     /// The network that pod addresses are taken from, as address and prefix length.
     pub pod_network: (Ipv4Addr, u8),
-    /// Whether pods may reach the world outside of the machine where that is possible.
-    pub egress: bool,
     /// Knows what pods use, for whoever serves `metrics.k8s.io`; `None` lets the node make its own.
     pub collector: Option<Collector>,
     /// Stop all pods when the agent is cancelled, instead of leaving them to the next agent.
@@ -70,7 +68,6 @@ impl Options {
             kubelet_token: String::new(),
             host_paths: Vec::new(),
             pod_network: (Ipv4Addr::new(10, 224, 0, 0), 12),
-            egress: true,
             collector: None,
             stop_pods: false,
         }

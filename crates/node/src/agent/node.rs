@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::{Client, ResourceExt};
 use tokio::sync::Semaphore;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::address::{Addresses, Lease};
@@ -31,7 +32,7 @@ pub(super) struct Node {
     pub(super) host_image: image::Root,
     pub(super) images: Option<image::Images>,
     pub(super) events: Events,
-    pub(super) tasks: TaskTracker,
+    pub(super) tasks: Tasks,
     /// Starting a pod is work for the CPU; more at once would only be slower.
     pub(super) launches: Semaphore,
     pub(super) shared: Mutex<Shared>,
@@ -43,6 +44,45 @@ pub(super) struct Shared {
     pub(super) leases: BTreeMap<String, Lease>,
     pub(super) names: Names,
     pub(super) gpus: BTreeMap<String, BTreeSet<u32>>,
+}
+
+/// The tasks of the agent, all of which end together.
+#[derive(Clone, Default)]
+pub(super) struct Tasks {
+    tracker: TaskTracker,
+    stopping: CancellationToken,
+}
+
+impl Tasks {
+    /// Tasks that also end when `token` is cancelled.
+    pub(super) fn under(token: &CancellationToken) -> Self {
+        Self {
+            tracker: TaskTracker::new(),
+            stopping: token.child_token(),
+        }
+    }
+
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let stopping = self.stopping.clone();
+        self.tracker.spawn(async move {
+            tokio::select! {
+                () = stopping.cancelled() => {}
+                () = work => {}
+            }
+        });
+    }
+
+    /// Ends all tasks when it is dropped.
+    pub(super) fn guard(&self) -> DropGuard {
+        self.stopping.clone().drop_guard()
+    }
+
+    /// Ends all tasks and waits for them.
+    pub(super) async fn end(&self) {
+        self.stopping.cancel();
+        self.tracker.close();
+        self.tracker.wait().await;
+    }
 }
 
 impl Node {
@@ -86,6 +126,12 @@ impl Node {
         if shared.names.remove(uid) {
             self.publish(&shared, None);
         }
+    }
+
+    /// The pod is gone.
+    pub(super) fn forget(&self, uid: &str) {
+        self.release(uid);
+        self.lock().leases.remove(uid);
     }
 
     /// A Service came, changed or went.

@@ -120,6 +120,11 @@ impl Worker {
         let deleted = pod.metadata.deletion_timestamp.is_some();
         if self.follower.is_none() && launch::is_supervised(&self.dir) {
             self.follower = self.follow().await;
+            if self.follower.is_none() {
+                // It is just beginning, or just ending. Nothing may be decided without it.
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                return Ok(Next::Again);
+            }
         }
         let state = match &self.follower {
             Some(follower) => Some(follower.borrow().clone()),
@@ -326,7 +331,7 @@ impl Worker {
 
     /// Takes away everything but the logs.
     async fn clean(&self) -> Result<(), launch::Error> {
-        self.node.release(&self.uid);
+        self.node.forget(&self.uid);
         clean(self.dir.clone(), self.uid.clone()).await
     }
 }
@@ -350,7 +355,7 @@ pub(super) async fn bury(node: Arc<Node>, dir: PodDir, uid: String) {
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
-    node.release(&uid);
+    node.forget(&uid);
 }
 
 async fn clean(dir: PodDir, uid: String) -> Result<(), launch::Error> {

@@ -115,11 +115,14 @@ impl Builder<'_> {
                     path: path.clone(),
                     source,
                 })?;
-                tree.bind(&source, path, READ_ONLY | NO_SETUID | NO_DEVICES)
-                    .map_err(|source| Error::Target {
-                        target: path.clone(),
-                        source,
-                    })?;
+                // Mapped owners let it be read also where only its owner may.
+                if self.with_same_owners(tree, &source, path, true).is_err() {
+                    tree.bind(&source, path, READ_ONLY | NO_SETUID | NO_DEVICES)
+                        .map_err(|source| Error::Target {
+                            target: path.clone(),
+                            source,
+                        })?;
+                }
             }
         }
         Ok(())

@@ -108,7 +108,7 @@ impl Plane {
                 "waited in vain until {name} {what}: {}",
                 serde_json::to_string(&pod).unwrap()
             );
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            support::pause(10).await;
         }
     }
 
@@ -138,7 +138,7 @@ impl Plane {
                 begun.elapsed() < PATIENCE,
                 "waited in vain until {name} is gone"
             );
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            support::pause(10).await;
         }
     }
 
@@ -399,7 +399,7 @@ async fn a_pod_survives_its_agent_and_is_taken_over_by_the_next() {
         .is_some()
     {
         assert!(begun.elapsed() < PATIENCE, "the deleted pod stays");
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        support::pause(10).await;
     }
     let after = plane.api::<Pod>().get("long").await.unwrap();
     let started = |pod: &Pod| {
@@ -426,5 +426,60 @@ async fn a_pod_survives_its_agent_and_is_taken_over_by_the_next() {
         .await
         .unwrap();
     plane.gone("long").await;
+    agent.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_run_exactly_once_while_their_agent_is_killed_thirty_times() {
+    const PODS: usize = 4;
+    const KILLS: usize = 30;
+    let plane = Plane::start().await;
+    let Some(mut agent) = plane.agent() else {
+        return;
+    };
+    std::fs::create_dir_all(plane.data.path().join("allowed")).unwrap();
+    let allowed = plane.data.path().join("allowed");
+    let volume = json!({
+        "container": {"volumeMounts": [{"name": "h", "mountPath": "/h"}]},
+        "spec": {"volumes": [{"name": "h", "hostPath": {"path": allowed}}]},
+    });
+    let name = |index: usize| format!("rank-{index}");
+    for index in 0..PODS {
+        let script = format!(
+            "echo start >> /h/{index}; until [ -e /h/go ]; do sleep 0.05; done; echo end >> /h/{index}"
+        );
+        plane.pod(&name(index), &script, volume.clone()).await;
+    }
+    for kill in 0..KILLS {
+        // A little later each time, so that the agent dies at every stage of its work.
+        support::pause(7 * kill as u64).await;
+        agent.task.abort();
+        let _ = (&mut agent.task).await;
+        agent = plane.agent().unwrap();
+    }
+    for index in 0..PODS {
+        plane
+            .until(&name(index), "runs", |pod| phase(pod) == "Running")
+            .await;
+    }
+    std::fs::write(plane.data.path().join("allowed/go"), "").unwrap();
+    for index in 0..PODS {
+        let (phase, log) = plane.finished(&name(index)).await;
+        assert_eq!(phase, "Succeeded", "{log}");
+        let lines =
+            std::fs::read_to_string(plane.data.path().join(format!("allowed/{index}"))).unwrap();
+        assert_eq!(lines, "start\nend\n", "rank {index} ran more than once");
+        let pod = plane.api::<Pod>().get(&name(index)).await.unwrap();
+        assert_eq!(
+            pod.status.unwrap().container_statuses.unwrap()[0].restart_count,
+            0
+        );
+        plane
+            .api::<Pod>()
+            .delete(&name(index), &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+    plane.gone(&name(0)).await;
     agent.end().await;
 }

@@ -1,6 +1,14 @@
 //! What a container sees and may do.
 
-use crate::support::Bench;
+use std::path::Path;
+use std::process::Command;
+
+use astrago_node::launch;
+use astrago_node::phase::Phase;
+use astrago_node::spec::{Handler, Limits, Mount, Network, Probe, RestartPolicy};
+use nix::unistd::geteuid;
+
+use crate::support::{Bench, Pod, eventually, shell, skip};
 
 #[test]
 fn a_script_runs_in_namespaces_of_its_own_and_its_exit_code_and_output_are_kept() {
@@ -27,4 +35,366 @@ fn a_script_runs_in_namespaces_of_its_own_and_its_exit_code_and_output_are_kept(
             "the {name} namespace is shared: {log}"
         );
     }
+}
+
+#[test]
+fn hostile_reads_and_calls_are_refused() {
+    let Some(bench) = Bench::new() else { return };
+    std::fs::write(bench.data.path().join("secret"), "treasure").unwrap();
+    let other = bench.start(bench.spec("other", "echo treasure > /tmp/mine; sleep 60"));
+    other.until("runs", |state| state.containers[0].is_running());
+    let data = bench.data.path().display();
+    let script = format!(
+        "cat {data}/secret {data}/pods/*/pod.json; ls {data}; ls /root/.ssh /home/*; cat /etc/shadow; \
+        cat /proc/kcore | head -c 1; mount -t tmpfs none /tmp; unshare -Ur true; unshare -m true; \
+        echo b > /proc/sysrq-trigger; echo x > /proc/sys/kernel/core_pattern; mknod /tmp/disk b 8 0; \
+        ls /sys/fs/cgroup | head -1; kill -9 -1; \
+        python3 -c 'import ctypes; l = ctypes.CDLL(None, use_errno=True)\n\
+for n in (250, 321, 323, 246): print(n, l.syscall(n, 0, 0, 0, 0), ctypes.get_errno())'; \
+        ps -e 2>/dev/null | wc -l; echo $(( $(ls /proc | grep -c '^[0-9]') < 12 )); echo fine"
+    );
+    let (end, log) = bench.run("hostile", &script);
+    assert_eq!(end.exit_code, 0, "{log}");
+    assert!(!log.contains("treasure") && !log.contains("root:"), "{log}");
+    assert!(log.ends_with("1\nfine\n"), "{log}");
+    for want in [
+        "mount: ",
+        "unshare: unshare failed: Operation not permitted",
+        "mknod: ",
+    ] {
+        assert!(log.contains(want), "{want:?} in {log}");
+    }
+    #[cfg(target_arch = "x86_64")]
+    for call in [250, 321, 323, 246] {
+        assert!(
+            log.contains(&format!("{call} -1 1\n")),
+            "system call {call} in {log}"
+        );
+    }
+    assert!(
+        other.state().containers[0].is_running(),
+        "the other pod was disturbed"
+    );
+    other.stop(0);
+}
+
+#[test]
+fn the_system_folders_are_private_and_writable() {
+    let Some(bench) = Bench::new() else { return };
+    let script = "set -e; for f in /usr/local/bin/made /usr/bin/made /etc/made /opt/made /made /var/made /root/made; do echo x > $f; done; \
+        rm /etc/hostname; echo mine > /etc/hostname; cat /etc/hostname";
+    let (end, log) = bench.run("writer", script);
+    assert_eq!((end.exit_code, log.as_str()), (0, "mine\n"));
+    for path in [
+        "/usr/local/bin/made",
+        "/usr/bin/made",
+        "/etc/made",
+        "/opt/made",
+        "/made",
+    ] {
+        assert!(!Path::new(path).exists(), "{path} was made on the host");
+    }
+    let (_, log) = bench.run("reader", "ls /usr/local/bin/made /etc/made /made; echo $?");
+    assert!(log.ends_with("2\n"), "{log}");
+}
+
+#[test]
+fn init_containers_run_in_order_and_share_volumes_with_the_containers() {
+    let Some(bench) = Bench::new() else { return };
+    let volume = bench.data.path().join("volume");
+    std::fs::create_dir(&volume).unwrap();
+    std::os::unix::fs::symlink("/etc", volume.join("escape")).unwrap();
+    open_to_all(&volume);
+    let mount = |target: &str, sub_path: Option<&str>, read_only| Mount::Bind {
+        source: volume.clone(),
+        sub_path: sub_path.map(Into::into),
+        target: target.into(),
+        read_only,
+        same_owners: false,
+    };
+    let mut spec = bench.spec(
+        "ordered",
+        "cat /v/order; touch /v/no 2>&1; ls /part; echo x > /mem/y; df -k /mem | tail -1",
+    );
+    spec.init_containers = vec![
+        shell(
+            "one",
+            "echo one >> /v/order; mkdir /v/sub; touch /v/sub/file",
+        ),
+        shell("two", "echo two >> /v/order"),
+    ];
+    for init in &mut spec.init_containers {
+        init.mounts = vec![mount("/v", None, false)];
+    }
+    spec.containers[0].mounts = vec![
+        mount("/v", None, true),
+        mount("/part", Some("sub"), false),
+        Mount::Memory {
+            key: "mem".into(),
+            target: "/mem".into(),
+            size: Some(8 << 20),
+            read_only: false,
+        },
+    ];
+    let pod = bench.start(spec);
+    let state = pod.finished();
+    let log = pod.log("main", 0);
+    assert_eq!(state.phase, Phase::Succeeded, "{log} {state:?}");
+    assert!(log.starts_with("one\ntwo\n"), "{log}");
+    assert!(
+        log.contains("Read-only file system") && log.contains("file\n") && log.contains("8192"),
+        "{log}"
+    );
+    let mut trap = bench.spec("trap", "ls /trap");
+    trap.containers[0].mounts = vec![mount("/trap", Some("escape"), false)];
+    let pod = bench.start(trap);
+    let end = pod.finished().containers[0].terminated().cloned().unwrap();
+    assert_eq!(
+        end.reason, "ContainerCannotRun",
+        "a link in a volume led to the host: {end:?}"
+    );
+}
+
+#[test]
+fn containers_are_restarted_by_their_policy_and_every_attempt_has_its_log() {
+    let Some(bench) = Bench::new() else { return };
+    let mark = bench.data.path().join("mark");
+    std::fs::create_dir(&mark).unwrap();
+    open_to_all(&mark);
+    let mut spec = bench.spec(
+        "again",
+        "echo run; [ -e /mark/x ] && exit 0; touch /mark/x; exit 3",
+    );
+    spec.restart_policy = RestartPolicy::OnFailure;
+    spec.containers[0].mounts = vec![Mount::Bind {
+        source: mark,
+        sub_path: None,
+        target: "/mark".into(),
+        read_only: false,
+        same_owners: false,
+    }];
+    let pod = bench.start(spec);
+    let state = pod.finished();
+    assert_eq!(state.phase, Phase::Succeeded);
+    let container = &state.containers[0];
+    assert_eq!(
+        (
+            container.attempt,
+            container.last.as_ref().unwrap().exit_code
+        ),
+        (1, 3)
+    );
+    assert_eq!(
+        (pod.log("main", 0).as_str(), pod.log("main", 1).as_str()),
+        ("run\n", "run\n")
+    );
+}
+
+#[test]
+fn a_pod_is_asked_to_end_and_then_made_to() {
+    let Some(bench) = Bench::new() else { return };
+    let polite = bench.start(bench.spec(
+        "polite",
+        "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done",
+    ));
+    polite.until_logged("main", 0, "up");
+    polite.stop(30);
+    let state = polite.finished();
+    assert_eq!(state.containers[0].terminated().unwrap().exit_code, 0);
+    assert_eq!(polite.log("main", 0), "up\nbye\n");
+    let stubborn = bench.start(bench.spec(
+        "stubborn",
+        "trap '' TERM; echo up; while :; do sleep 0.05; done",
+    ));
+    stubborn.until_logged("main", 0, "up");
+    stubborn.stop(1);
+    let end = stubborn.finished().containers[0]
+        .terminated()
+        .cloned()
+        .unwrap();
+    assert_eq!((end.exit_code, end.signal), (137, Some(9)));
+}
+
+#[test]
+fn a_memory_hog_and_a_fork_bomb_stay_in_their_pod() {
+    let Some(bench) = Bench::new() else { return };
+    let mut bomb = bench.spec("bomb", "exec python3 -c 'import os, time\nn = 0\ntry:\n    while True:\n        if os.fork() == 0: time.sleep(60)\n        n += 1\nexcept OSError as e: print(n < 64, e.errno)'");
+    bomb.containers[0].limits.pids = Some(64);
+    let pod = bench.start(bomb);
+    pod.finished();
+    assert_eq!(pod.log("main", 0), "True 11\n");
+    if !geteuid().is_root() {
+        return skip("memory is limited by cgroups, which this user may not create");
+    }
+    let mut hog = bench.spec(
+        "hog",
+        "exec python3 -c 'x = []\nwhile True: x.append(bytearray(1 << 20))'",
+    );
+    hog.containers[0].limits = Limits {
+        memory: Some(64 << 20),
+        pids: Some(64),
+        ..Limits::default()
+    };
+    let pod = bench.start(hog);
+    let end = pod.finished().containers[0].terminated().cloned().unwrap();
+    assert_eq!((end.exit_code, end.reason.as_str()), (137, "OOMKilled"));
+}
+
+#[test]
+fn probes_and_termination_messages_reach_the_state() {
+    let Some(bench) = Bench::new() else { return };
+    let probe = |script: &str| Probe {
+        handler: Handler::Exec {
+            argv: ["bash", "-c", script].map(str::to_owned).to_vec(),
+        },
+        initial_delay_seconds: 0,
+        period_seconds: 1,
+        timeout_seconds: 5,
+        success_threshold: 1,
+        failure_threshold: 1,
+    };
+    let mut spec = bench.spec("probed", "sleep 0.3; touch /tmp/ready; until [ -e /tmp/ill ]; do sleep 0.05; done; trap 'echo last words; exit 4' TERM; while :; do sleep 0.05; done");
+    spec.containers[0].readiness_probe = Some(probe("test -e /tmp/ready"));
+    spec.containers[0].liveness_probe = Some(probe(
+        "touch /tmp/seen; test ! -e /tmp/ill || exit 1; touch /tmp/ill",
+    ));
+    spec.containers[0].termination_message_from_logs = true;
+    let pod = bench.start(spec);
+    pod.until("is ready", |state| state.containers[0].ready);
+    let end = pod.finished().containers[0].terminated().cloned().unwrap();
+    assert_eq!(
+        (end.exit_code, end.message.as_deref()),
+        (4, Some("last words\n"))
+    );
+}
+
+#[test]
+fn a_killed_supervisor_takes_its_containers_along_and_the_policy_decides() {
+    let Some(bench) = Bench::new() else { return };
+    for (policy, want) in [
+        (RestartPolicy::Never, None),
+        (RestartPolicy::OnFailure, Some(1)),
+    ] {
+        let mut spec = bench.spec("victim", "echo run; sleep 600");
+        spec.restart_policy = policy;
+        let pod = bench.start(spec);
+        pod.until_logged("main", 0, "run");
+        for process in processes(&pod) {
+            let _ = nix::sys::signal::kill(
+                nix::unistd::Pid::from_raw(process),
+                nix::sys::signal::Signal::SIGKILL,
+            );
+        }
+        pod.unsupervised();
+        assert!(processes(&pod).is_empty());
+        bench.launch(&pod);
+        match want {
+            None => {
+                let end = pod.finished().containers[0].terminated().cloned().unwrap();
+                assert_eq!(end.exit_code, 137);
+            }
+            Some(attempt) => {
+                pod.until_logged("main", attempt, "run");
+                assert_eq!(pod.log("main", attempt), "run\n");
+                pod.stop(0);
+                pod.finished();
+            }
+        }
+        assert_eq!(pod.log("main", 0), "run\n");
+    }
+}
+
+#[test]
+fn a_second_launch_of_the_same_pod_starts_nothing_and_nothing_is_left_at_the_end() {
+    let Some(bench) = Bench::new() else { return };
+    let mut spec = bench.spec(
+        "once",
+        "echo run; until [ -e /tmp/stop ]; do sleep 0.05; done",
+    );
+    spec.network = Network::Bridge {
+        bridge: "ns9".into(),
+        address: [10, 224, 36, 2].into(),
+        prefix: 22,
+        gateway: None,
+    };
+    let pod = bench.start(spec);
+    pod.until_logged("main", 0, "run");
+    for _ in 0..10 {
+        bench.launch(&pod);
+    }
+    assert_eq!(processes(&pod).len(), 1);
+    pod.stop(0);
+    pod.finished();
+    assert_eq!(pod.log("main", 0), "run\n");
+    eventually("no process is left", || {
+        if processes(&pod).is_empty() {
+            Ok(())
+        } else {
+            Err("one lives".to_owned())
+        }
+    });
+    let path = pod.dir.path().to_owned();
+    launch::remove(&pod.dir, &pod.spec.uid).unwrap();
+    assert!(!path.exists());
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    assert!(!mounts.contains(path.to_str().unwrap()), "{mounts}");
+    for controller in ["memory", "pids", "cpu", "."] {
+        assert!(
+            !Path::new("/sys/fs/cgroup")
+                .join(controller)
+                .join("astrago")
+                .join(&pod.spec.uid)
+                .exists()
+        );
+    }
+}
+
+/// All of the above once more without any rights, where these tests have some to give up.
+#[test]
+fn everything_works_for_an_ordinary_user_too() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    open_to_all(home.path());
+    let result = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--test-threads=2", "sandbox::", "network::"])
+        .env("TMPDIR", home.path())
+        .env("HOME", home.path())
+        .current_dir("/")
+        .output();
+    let Ok(output) = result else {
+        return skip("there is no setpriv to become another user with");
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(
+        text.contains("hostile_reads_and_calls_are_refused ... ok"),
+        "{text}"
+    );
+}
+
+/// Processes of this pod that lie outside of its sandbox: its launcher and supervisor.
+fn processes(pod: &Pod) -> Vec<i32> {
+    let path = pod.dir.path().to_str().unwrap().to_owned();
+    let all = std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    all.filter(|pid: &i32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(&path)
+    })
+    .collect()
+}
+
+fn open_to_all(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
 }

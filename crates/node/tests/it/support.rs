@@ -1,6 +1,6 @@
 //! Pods for tests: a spec goes in, a state and logs come out.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use astrago_node::launch::{self, Bridges};
@@ -218,6 +218,8 @@ pub(crate) fn read_log(path: &Path) -> String {
     content
 }
 
-pub(crate) fn path(text: &str) -> PathBuf {
-    PathBuf::from(text)
+/// Lets a moment pass between two looks at a condition.
+pub(crate) async fn pause(milliseconds: u64) {
+    let moment = Duration::from_millis(milliseconds);
+    let _ = tokio::time::timeout(moment, std::future::pending::<()>()).await;
 }
