@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 pub use compare::{Changes, compare};
 pub use extract::{MissingKey, of};
-pub(crate) use path::{Element, item_element, locate, shown};
+pub(crate) use path::{Element, canonical, item_element, shown};
 
 /// A set of paths. The default is the empty set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

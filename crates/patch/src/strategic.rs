@@ -24,6 +24,8 @@ mod list;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use crate::keys::{Keys, Strategy};
@@ -94,7 +96,8 @@ fn merge_map(
                 directive: name.clone(),
             })?;
             if let Some(Value::Array(items)) = base.get_mut(field) {
-                items.retain(|item| !gone.contains(item));
+                let gone: HashSet<_> = gone.iter().map(ToString::to_string).collect();
+                items.retain(|item| !gone.contains(&item.to_string()));
             }
         } else if let Some(field) = name.strip_prefix(ORDER_OF) {
             // Where the patch has items besides, they are merged in that order below.

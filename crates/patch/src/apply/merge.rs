@@ -1,5 +1,7 @@
 //! Merging an applied configuration into the live object.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Value};
 
 use crate::fields::item_element;
@@ -33,17 +35,18 @@ fn lists(live: &[Value], applied: &[Value], keys: &Keys) -> Vec<Value> {
         list.iter().map(|item| item_element(item, keys)).collect()
     };
     let (live_elements, applied_elements) = (elements(live), elements(applied));
+    let is_applied: HashSet<_> = applied_elements.iter().collect();
+    let mut places = HashMap::with_capacity(live.len());
+    for (place, element) in live_elements.iter().enumerate() {
+        places.entry(element).or_insert(place);
+    }
     let mut merged = Vec::with_capacity(live.len() + applied.len());
     let mut next_live = 0;
     for (item, element) in applied.iter().zip(&applied_elements) {
-        let found = element.as_ref().and_then(|element| {
-            live_elements
-                .iter()
-                .position(|one| one.as_ref() == Some(element))
-        });
+        let found = element.as_ref().and_then(|_| places.get(element).copied());
         if let Some(found) = found {
             for index in next_live..found {
-                if !applied_elements.contains(&live_elements[index]) {
+                if !is_applied.contains(&live_elements[index]) {
                     merged.push(live[index].clone());
                 }
             }
@@ -54,7 +57,7 @@ fn lists(live: &[Value], applied: &[Value], keys: &Keys) -> Vec<Value> {
         }
     }
     for index in next_live..live.len() {
-        if !applied_elements.contains(&live_elements[index]) {
+        if !is_applied.contains(&live_elements[index]) {
             merged.push(live[index].clone());
         }
     }

@@ -54,16 +54,14 @@ pub(crate) fn item_element(item: &Value, keys: &Keys) -> Option<String> {
     }
 }
 
-/// The place of the item with that element in a list.
-pub(crate) fn locate(list: &[Value], element: &str, keys: &Keys) -> Option<usize> {
-    let canonical = match Element::parse(element) {
-        // Somebody else may have written the keys in another order or with spaces.
-        Element::Item(map) => item_element(&Value::Object(map), keys)?,
-        Element::Scalar(value) => format!("v:{value}"),
-        _ => return None,
-    };
-    list.iter()
-        .position(|item| item_element(item, keys).as_deref() == Some(&*canonical))
+/// The element of a list item as we write it; somebody else may have put the keys in another
+/// order, or spaces between them.
+pub(crate) fn canonical(element: &str, keys: &Keys) -> Option<String> {
+    match Element::parse(element) {
+        Element::Item(map) => item_element(&Value::Object(map), keys),
+        Element::Scalar(value) => Some(format!("v:{value}")),
+        _ => None,
+    }
 }
 
 /// An element as messages show it.

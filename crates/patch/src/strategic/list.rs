@@ -1,5 +1,7 @@
 //! Lists in a strategic merge: merged by key, as sets of scalars, or replaced.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::Value;
 
 use super::{Error, PATCH, Result, cleaned, is_bare_directive, merge_map};
@@ -22,8 +24,9 @@ pub(super) fn merge(
         Strategy::MergeScalars => {
             let known = base.clone();
             let mut merged = Vec::with_capacity(base.len() + patch.len());
+            let mut seen = HashSet::new();
             for item in base.into_iter().chain(patch.iter().cloned()) {
-                if !merged.contains(&item) {
+                if seen.insert(item.to_string()) {
                     merged.push(item);
                 }
             }
@@ -41,34 +44,46 @@ pub(super) fn ordered(
     known: &[Value],
     key: Option<&str>,
 ) -> Vec<Value> {
-    let rank = |list: &[Value], item: &Value| {
-        let identity = identity(item, key);
-        list.iter()
-            .position(|one| self::identity(one, key) == identity)
-    };
-    let (mut patched, mut others): (Vec<_>, Vec<_>) = items
-        .into_iter()
-        .partition(|item| rank(order, item).is_some());
-    patched.sort_by_key(|item| rank(order, item));
-    others.sort_by_key(|item| rank(known, item));
+    // Lists come from clients and may be long, so places are looked up, not searched.
+    let (order, known) = (ranks(order, key), ranks(known, key));
+    let (mut patched, mut others) = (Vec::new(), Vec::new());
+    for item in items {
+        let identity = identity(&item, key);
+        let place = known.get(&identity).copied();
+        match order.get(&identity) {
+            Some(rank) => patched.push((*rank, place, item)),
+            None => others.push((place, item)),
+        }
+    }
+    patched.sort_by_key(|(rank, _, _)| *rank);
+    others.sort_by_key(|(place, _)| *place);
 
     let mut all = Vec::with_capacity(patched.len() + others.len());
     let mut patched = patched.into_iter().peekable();
     let mut others = others.into_iter().peekable();
-    while let (Some(other), Some(named)) = (others.peek(), patched.peek()) {
-        let is_in_front = match (rank(known, other), rank(known, named)) {
+    while let (Some((other, _)), Some((_, named, _))) = (others.peek(), patched.peek()) {
+        let is_in_front = match (other, named) {
             (Some(other), Some(named)) => other < named,
             _ => false,
         };
-        all.extend(if is_in_front {
-            others.next()
+        if is_in_front {
+            all.extend(others.next().map(|(_, item)| item));
         } else {
-            patched.next()
-        });
+            all.extend(patched.next().map(|(_, _, item)| item));
+        }
     }
-    all.extend(others);
-    all.extend(patched);
+    all.extend(others.map(|(_, item)| item));
+    all.extend(patched.map(|(_, _, item)| item));
     all
+}
+
+/// The first place of each item in a list.
+fn ranks(list: &[Value], key: Option<&str>) -> HashMap<String, usize> {
+    let mut ranks = HashMap::with_capacity(list.len());
+    for (rank, item) in list.iter().enumerate() {
+        ranks.entry(identity(item, key)).or_insert(rank);
+    }
+    ranks
 }
 
 /// The field by which a list's items are told apart, if it merges by one.
@@ -79,10 +94,11 @@ pub(super) fn key_of(keys: &Keys) -> Option<&str> {
     }
 }
 
-fn identity<'a>(item: &'a Value, key: Option<&str>) -> &'a Value {
+/// What an item is known by: its key, or itself.
+fn identity(item: &Value, key: Option<&str>) -> String {
     match key {
-        Some(key) => item.get(key).unwrap_or(item),
-        None => item,
+        Some(key) => item.get(key).unwrap_or(item).to_string(),
+        None => item.to_string(),
     }
 }
 
@@ -95,12 +111,19 @@ fn merge_by(
     keys: &Keys,
 ) -> Result<Vec<Value>> {
     let known = base.clone();
-    let mut merged = base;
-    let mut named = Vec::with_capacity(patch.len());
     let is_replaced = patch.iter().any(|item| directive(item) == Some("replace"));
-    if is_replaced {
-        merged.clear();
+    let mut merged: Vec<Option<Value>> = if is_replaced {
+        Vec::new()
+    } else {
+        base.into_iter().map(Some).collect()
+    };
+    let mut places: HashMap<String, Vec<usize>> = HashMap::with_capacity(merged.len());
+    for (place, item) in merged.iter().enumerate() {
+        if let Some(value) = item.as_ref().and_then(|item| item.get(key)) {
+            places.entry(value.to_string()).or_default().push(place);
+        }
     }
+    let mut named = Vec::with_capacity(patch.len());
     for item in patch {
         if is_bare_directive(item) && directive(item) == Some("replace") {
             continue;
@@ -115,10 +138,11 @@ fn merge_by(
             field: field.to_owned(),
             key: key.to_owned(),
         })?;
-        let place = merged.iter().position(|one| one.get(key) == Some(value));
         match directive(item) {
             Some("delete") => {
-                merged.retain(|one| one.get(key) != Some(value));
+                for place in places.remove(&value.to_string()).into_iter().flatten() {
+                    merged[place] = None;
+                }
                 continue;
             }
             None | Some("merge" | "replace") => {}
@@ -130,17 +154,20 @@ fn merge_by(
         }
         let mut map = map.clone();
         map.remove(PATCH);
-        let old = match place.map(|place| merged[place].take()) {
+        let found = places.entry(value.to_string()).or_default();
+        let place = *found.first().unwrap_or(&merged.len());
+        if found.is_empty() {
+            found.push(place);
+            merged.push(None);
+        }
+        let old = match merged[place].take() {
             Some(Value::Object(old)) => old,
             _ => serde_json::Map::new(),
         };
-        let new = Value::Object(merge_map(old, &map, keys.items())?);
-        match place {
-            Some(place) => merged[place] = new,
-            None => merged.push(new),
-        }
+        merged[place] = Some(Value::Object(merge_map(old, &map, keys.items())?));
         named.push(item.clone());
     }
+    let merged = merged.into_iter().flatten().collect();
     if let Some(order) = order {
         check_order(&named, order, field, key)?;
     }

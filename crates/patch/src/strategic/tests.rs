@@ -289,3 +289,20 @@ proptest! {
         prop_assert_eq!(got, want);
     }
 }
+
+/// A list of this size must not cost its square.
+#[test]
+fn long_lists_merge_in_time() {
+    let items = |from: usize, to: usize| -> Vec<Value> {
+        (from..to)
+            .map(|index| json!({"name": format!("n{index}")}))
+            .collect()
+    };
+    let base = json!({"spec": {"containers": items(0, 20_000)}});
+    let patch = json!({"spec": {"containers": items(10_000, 30_000)}});
+    let merged = patched(&base, &patch);
+    assert_eq!(
+        merged["spec"]["containers"].as_array().unwrap().len(),
+        30_000
+    );
+}

@@ -1,5 +1,7 @@
 //! The rules of pods and pod templates.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{one_of, port_number};
@@ -21,25 +23,28 @@ pub(super) fn spec(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
         errors,
     );
     let volumes = list(spec, "volumes");
+    let mut named = HashSet::new();
     for (index, volume) in volumes.iter().enumerate() {
         self::volume(volume, &format!("{at}.volumes[{index}]"), errors);
-        duplicate(
-            volumes,
-            index,
-            &format!("{at}.volumes[{index}].name"),
-            errors,
-        );
+        let name = text(volume, "name");
+        if !name.is_empty() && !named.insert(name) {
+            let at = format!("{at}.volumes[{index}].name");
+            errors.push(FieldError::duplicate(at, &volume["name"]));
+        }
     }
-    let mut seen: Vec<&Value> = Vec::new();
+    let sources: HashSet<&str> = volumes.iter().map(|volume| text(volume, "name")).collect();
+    let mut seen: HashSet<&str> = HashSet::new();
     for field in ["initContainers", "containers"] {
         for (index, container) in list(spec, field).iter().enumerate() {
             let at = format!("{at}.{field}[{index}]");
-            self::container(container, volumes, &at, errors);
-            let name = &container["name"];
-            if seen.contains(&name) && !name.is_null() {
-                errors.push(FieldError::duplicate(format!("{at}.name"), name));
+            self::container(container, &sources, &at, errors);
+            let name = text(container, "name");
+            if !name.is_empty() && !seen.insert(name) {
+                errors.push(FieldError::duplicate(
+                    format!("{at}.name"),
+                    &container["name"],
+                ));
             }
-            seen.push(name);
         }
     }
     if spec["activeDeadlineSeconds"]
@@ -111,7 +116,7 @@ fn put(into: &mut Value, from: &Value, field: &str) {
     }
 }
 
-fn container(container: &Value, volumes: &[Value], at: &str, errors: &mut Vec<FieldError>) {
+fn container(container: &Value, volumes: &HashSet<&str>, at: &str, errors: &mut Vec<FieldError>) {
     name(&container["name"], &format!("{at}.name"), errors);
     if text(container, "image").trim().is_empty() {
         errors.push(FieldError::required(format!("{at}.image"), ""));
@@ -158,13 +163,13 @@ fn container(container: &Value, volumes: &[Value], at: &str, errors: &mut Vec<Fi
             ));
         }
     }
-    let mounts = list(container, "volumeMounts");
-    for (index, mount) in mounts.iter().enumerate() {
+    let mut paths = HashSet::new();
+    for (index, mount) in list(container, "volumeMounts").iter().enumerate() {
         let at = format!("{at}.volumeMounts[{index}]");
         let wanted = text(mount, "name");
         if wanted.is_empty() {
             errors.push(FieldError::required(format!("{at}.name"), ""));
-        } else if !volumes.iter().any(|volume| volume["name"] == wanted) {
+        } else if !volumes.contains(wanted) {
             let body = format!("Not found: {wanted:?}");
             errors.push(FieldError::new(
                 format!("{at}.name"),
@@ -175,7 +180,7 @@ fn container(container: &Value, volumes: &[Value], at: &str, errors: &mut Vec<Fi
         let path = &mount["mountPath"];
         if text(mount, "mountPath").is_empty() {
             errors.push(FieldError::required(format!("{at}.mountPath"), ""));
-        } else if mounts[..index].iter().any(|one| one["mountPath"] == *path) {
+        } else if !paths.insert(text(mount, "mountPath")) {
             errors.push(FieldError::invalid(
                 format!("{at}.mountPath"),
                 path,
@@ -235,13 +240,6 @@ fn name(value: &Value, at: &str, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::required(at, ""));
     } else if let Some(problem) = names::label_problem(text) {
         errors.push(FieldError::invalid(at, value, problem));
-    }
-}
-
-fn duplicate(items: &[Value], index: usize, at: &str, errors: &mut Vec<FieldError>) {
-    let name = &items[index]["name"];
-    if !name.is_null() && items[..index].iter().any(|one| one["name"] == *name) {
-        errors.push(FieldError::duplicate(at, name));
     }
 }
 
