@@ -8,6 +8,7 @@ use crate::parameters::FieldValidation;
 use crate::registry::{DEFINITIONS, Kind, crd};
 use crate::schema::FieldError;
 use crate::status::{ApiError, Result};
+use crate::store::{Name, Query, Store};
 
 /// Prunes, defaults and validates `new`. Returns warnings for the caller.
 pub(crate) fn admit(
@@ -47,6 +48,57 @@ pub(crate) fn prune(kind: &Kind, object: &mut Value) -> Vec<String> {
         (None, Some(info)) => builtin::prune(info, object),
         (None, None) => Vec::new(),
     }
+}
+
+/// Completes a new object by others that it names: a pod's priority is that of its class.
+pub(crate) fn resolve(store: &Store, kind: &Kind, new: &mut Value) -> Result<()> {
+    const CLASSES: &str = "priorityclasses.scheduling.k8s.io";
+    if &*kind.resource != "pods" {
+        return Ok(());
+    }
+    let named = new["spec"]["priorityClassName"]
+        .as_str()
+        .filter(|name| !name.is_empty());
+    let class = match named {
+        Some(name) => {
+            let class = store.get(CLASSES, &Name::new("", name));
+            let class = class.ok_or_else(|| ApiError::Forbidden {
+                subject: kind.subject(metadata::text(new, "name")),
+                reason: format!("no PriorityClass with name {name} was found"),
+            })?;
+            Some(class.value())
+        }
+        None => {
+            let classes = store
+                .list(CLASSES, &Query::default())
+                .map(|page| page.objects);
+            let mut values = classes
+                .unwrap_or_default()
+                .into_iter()
+                .map(|class| class.value());
+            values.find(|class| class["globalDefault"] == true)
+        }
+    };
+    let Some(spec) = new["spec"].as_object_mut() else {
+        return Ok(());
+    };
+    let value = class
+        .as_ref()
+        .and_then(|class| class["value"].as_i64())
+        .unwrap_or(0);
+    spec.insert("priority".to_owned(), value.into());
+    let policy = class
+        .as_ref()
+        .and_then(|class| class["preemptionPolicy"].as_str());
+    let policy = policy.unwrap_or("PreemptLowerPriority");
+    spec.insert("preemptionPolicy".to_owned(), policy.into());
+    if let (None, Some(class)) = (spec.get("priorityClassName"), &class) {
+        spec.insert(
+            "priorityClassName".to_owned(),
+            class["metadata"]["name"].clone(),
+        );
+    }
+    Ok(())
 }
 
 pub(crate) fn invalid(kind: &Kind, object: &Value, errors: Vec<FieldError>) -> ApiError {

@@ -27,7 +27,8 @@ use crate::{decode, discovery, negotiate, pages, reviews, subresources, verbs};
 struct Record {
     user: Option<Identity>,
     verb: Option<Verb>,
-    path: Option<ResourcePath>,
+    /// The plural of a resource that exists; others are not let into labels, as anyone could make up more.
+    resource: Option<std::sync::Arc<str>>,
 }
 
 pub(super) async fn handle(State(server): State<Server>, request: Request) -> Response {
@@ -48,10 +49,7 @@ async fn answer(server: &Server, request: Request, record: &mut Record) -> Resul
     record.user = Some(identity.clone());
     match target {
         Target::Other(path) => other(server, &path, &identity, &parts),
-        Target::Resource(path) => {
-            record.path = Some(path.clone());
-            resource(server, path, identity, parts, body, record).await
-        }
+        Target::Resource(path) => resource(server, path, identity, parts, body, record).await,
     }
 }
 
@@ -71,6 +69,10 @@ async fn resource(
     record.verb = Some(verb);
     let core = &server.core;
 
+    let kind = core
+        .registry
+        .find(&path.group, &path.version, &path.resource);
+    record.resource = kind.as_ref().map(|kind| kind.plural.clone());
     let selected = Fields::parse(&parameters.field_selector, |_| true)?;
     let attributes = authenticate::attributes(&path, authorized_verb(&path, verb), selected.name());
     authorize(server, &identity, &attributes)?;
@@ -84,9 +86,6 @@ async fn resource(
     {
         return Ok(elsewhere(extra, identity, parts, body).await);
     }
-    let kind = core
-        .registry
-        .find(&path.group, &path.version, &path.resource);
     let kind = kind.ok_or(ApiError::NoSuchPath)?;
     check_shape(&path, &kind, verb)?;
     let accept = parts
@@ -253,17 +252,12 @@ fn holding(response: Response, permit: Option<Permit>) -> Response {
 
 impl Server {
     fn note(&self, record: &Record, uri: &str, code: StatusCode, began: Instant) {
-        let resource = record
-            .path
-            .as_ref()
-            .map_or("", |path| path.resource.as_str());
-        let known = code != StatusCode::NOT_FOUND && !code.is_server_error();
+        let resource = record.resource.as_deref().unwrap_or_default();
         let verb = record.verb.map_or("other", Verb::as_str);
-        // Resources that do not exist are not let into the labels: anyone could make up more.
-        let label = if known { resource } else { "" };
+        let took = began.elapsed();
         self.core
             .metrics
-            .record(verb, label, code.as_u16(), began.elapsed());
+            .record(verb, resource, code.as_u16(), took);
         let reads = matches!(
             record.verb,
             None | Some(Verb::Get | Verb::List | Verb::Watch)

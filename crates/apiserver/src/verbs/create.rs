@@ -57,6 +57,7 @@ pub(crate) async fn insert(
         }
         let mut candidate = object.clone();
         stamp(call, &mut candidate);
+        admission::resolve(&call.core.store, &call.kind, &mut candidate)?;
         let warnings = admission::admit(
             &call.kind,
             &mut candidate,

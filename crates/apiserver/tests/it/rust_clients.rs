@@ -130,6 +130,58 @@ async fn a_definition_is_served_at_once_and_survives_a_restart() {
 }
 
 #[tokio::test]
+async fn a_pod_gets_the_priority_of_its_class_and_is_bound_once() {
+    let plane = Plane::start().await;
+    let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
+    plane
+        .post(
+            classes,
+            json!({ "metadata": { "name": "urgent" }, "value": 1000 }),
+        )
+        .await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = |class: &str| {
+        json!({
+            "metadata": { "name": "p" },
+            "spec": { "priorityClassName": class, "containers": [{ "name": "c", "image": "i" }] },
+        })
+    };
+    assert_eq!(plane.post(pods, pod("missing")).await.0, 403);
+    let (code, made) = plane.post(pods, pod("urgent")).await;
+    assert_eq!(
+        (code, &made["spec"]["priority"]),
+        (201, &json!(1000)),
+        "{made}"
+    );
+    let binding = json!({ "target": { "kind": "Node", "name": "n1" } });
+    let (code, answer) = plane
+        .post(&format!("{pods}/p/binding"), binding.clone())
+        .await;
+    assert_eq!(code, 201, "{answer}");
+    assert_eq!(
+        plane.post(&format!("{pods}/p/binding"), binding).await.0,
+        409
+    );
+    let (_, list) = plane
+        .get("/api/v1/pods?fieldSelector=spec.nodeName%3Dn1")
+        .await;
+    assert_eq!(
+        list["items"][0]["status"]["conditions"][0]["type"],
+        "PodScheduled"
+    );
+    let (_, marked) = plane.delete(&format!("{pods}/p"), json!({})).await;
+    assert_eq!(
+        marked["metadata"]["deletionGracePeriodSeconds"], 30,
+        "a node may be running it"
+    );
+    let (code, _) = plane
+        .delete(&format!("{pods}/p"), json!({ "gracePeriodSeconds": 0 }))
+        .await;
+    assert_eq!(code, 200);
+    assert_eq!(plane.get(&format!("{pods}/p")).await.0, 404);
+}
+
+#[tokio::test]
 async fn a_reflector_and_a_controller_follow_the_server() {
     let plane = Plane::start().await;
     let api: Api<Pod> = Api::default_namespaced(plane.client());
