@@ -83,56 +83,13 @@ fn judge_identities(is_root: bool, ranges: bool, programs: bool) -> Finding {
     }
 }
 
-/// The way out of pods.
-pub(super) fn egress(is_root: bool, wanted: bool) -> Finding {
-    let forwards =
-        fs::read_to_string("/proc/sys/net/ipv4/ip_forward").is_ok_and(|text| text.trim() == "1");
-    let masquerades = find_program("nft").or_else(|| find_program("iptables"));
-    judge_egress(
-        is_root,
-        wanted,
-        masquerades,
-        forwards,
-        find_program("pasta"),
+/// The way out of pods: there is none yet, and whoever relies on downloads must know.
+pub(super) fn egress() -> Finding {
+    Finding::warn(
+        "network access from pods to the outside",
+        "none: pods reach the pods of their own namespace only",
+        "set hostNetwork on pods that have to download, or bring data by volumes",
     )
-}
-
-fn judge_egress(
-    is_root: bool,
-    wanted: bool,
-    masquerades: Option<PathBuf>,
-    forwards: bool,
-    pasta: Option<PathBuf>,
-) -> Finding {
-    let requirement = "network access from pods to the outside";
-    if !wanted {
-        return Finding::ok(requirement, "switched off");
-    }
-    match (is_root, masquerades, pasta) {
-        (true, Some(program), _) => {
-            let forwarding = if forwards {
-                "on"
-            } else {
-                "off, switched on at start"
-            };
-            let program = program.display();
-            Finding::ok(
-                requirement,
-                format!("masquerading with {program}; forwarding {forwarding}"),
-            )
-        }
-        (true, None, _) => Finding::warn(
-            requirement,
-            "neither nft nor iptables is there: pods reach each other only",
-            "install nftables",
-        ),
-        (false, _, Some(program)) => Finding::ok(requirement, program.display().to_string()),
-        (false, _, None) => Finding::warn(
-            requirement,
-            "an ordinary user needs pasta for it, which is not there: pods reach each other only",
-            "install the package passt",
-        ),
-    }
 }
 
 pub(super) fn disk_space(data_dir: &Path) -> Finding {
@@ -217,27 +174,6 @@ mod tests {
         #[case] want: Level,
     ) {
         assert_eq!(judge_identities(is_root, ranges, programs).level, want);
-    }
-
-    #[test]
-    fn the_way_out_depends_on_who_one_is() {
-        let nft = || Some(PathBuf::from("/usr/sbin/nft"));
-        assert_eq!(
-            judge_egress(true, true, nft(), false, None).level,
-            Level::Ok
-        );
-        assert_eq!(
-            judge_egress(false, true, nft(), true, None).level,
-            Level::Warn
-        );
-        assert_eq!(
-            judge_egress(true, true, None, true, nft()).level,
-            Level::Warn
-        );
-        assert_eq!(
-            judge_egress(false, false, None, false, None).found,
-            "switched off"
-        );
     }
 
     #[test]

@@ -205,14 +205,14 @@ impl Builder<'_> {
                 rustix::fs::OFlags::PATH,
             )
             .is_err();
-        let made = tree.directory(target).map_err(|source| Error::Target {
+        let folder = tree.directory(target).map_err(|source| Error::Target {
             target: target.clone(),
             source,
         })?;
         if missing {
             let user = rustix::fs::Uid::from_raw(self.identity.outside(self.container.user));
             let group = rustix::fs::Gid::from_raw(self.identity.outside(self.container.group));
-            rustix::fs::fchown(made, Some(user), Some(group)).map_err(|error| Error::Target {
+            rustix::fs::fchown(folder, Some(user), Some(group)).map_err(|error| Error::Target {
                 target: target.clone(),
                 source: error.into(),
             })?;
