@@ -2,8 +2,8 @@
 //!
 //! The node is asked over TLS with the kubelet's bearer token. Its certificate must be of our
 //! authority, or be the one whose SHA-256 the Node object names in the annotation
-//! `astrago.io/kubelet-certificate-sha256`; on loopback any certificate will do, as nobody else can listen there
-//! without owning the machine.
+//! `astrago.io/kubelet-certificate-sha256`; on an address of this machine any certificate will do, as
+//! nobody else can listen there.
 
 mod verify;
 

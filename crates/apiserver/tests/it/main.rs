@@ -12,5 +12,6 @@ mod deletion;
 mod kubectl;
 mod kubectl_objects;
 mod kubectl_versions;
+mod node;
 mod plane;
 mod rust_clients;

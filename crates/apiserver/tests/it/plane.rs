@@ -21,6 +21,7 @@ impl Plane {
     pub(crate) fn options(directory: &TempDir) -> Options {
         let mut options = Options::new(directory.path());
         options.admin_tokens = vec!["secret-token".to_owned()];
+        options.kubelet_token = "kubelet-token".to_owned();
         options
     }
 
@@ -91,6 +92,22 @@ impl Plane {
         let token = format!("Bearer {token}");
         let headers = [("authorization", token.as_str())];
         send(self.server.router(), "POST", path, &headers, &json!({})).await
+    }
+
+    /// The answer to a get, as text.
+    pub(crate) async fn text(&self, path: &str) -> (u16, String) {
+        let request = http::Request::get(path)
+            .body(axum::body::Body::empty())
+            .expect("a request");
+        let router = self.server.local(Identity::admin());
+        let response = tower::ServiceExt::oneshot(router, request)
+            .await
+            .expect("routers do not fail");
+        let code = response.status().as_u16();
+        let bytes = axum::body::to_bytes(response.into_body(), usize::MAX)
+            .await
+            .expect("a body");
+        (code, String::from_utf8_lossy(&bytes).into_owned())
     }
 
     pub(crate) async fn get(&self, path: &str) -> (u16, Value) {

@@ -1,5 +1,6 @@
 //! Which certificates of nodes are trusted.
 
+use std::net::{IpAddr, UdpSocket};
 use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
@@ -25,7 +26,7 @@ pub(super) fn client_config(
     let verifier = Verifier {
         ours,
         fingerprint: endpoint.fingerprint.clone(),
-        local: endpoint.address.is_loopback(),
+        local: is_own(endpoint.address),
         provider: Arc::clone(&provider),
     };
     Ok(ClientConfig::builder_with_provider(provider)
@@ -33,6 +34,11 @@ pub(super) fn client_config(
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth())
+}
+
+/// Whether an address is one of this machine's: only then can a socket be bound to it.
+fn is_own(address: IpAddr) -> bool {
+    address.is_loopback() || UdpSocket::bind((address, 0)).is_ok()
 }
 
 #[derive(Debug)]

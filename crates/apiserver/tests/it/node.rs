@@ -1,0 +1,89 @@
+//! Requests that are passed on to a node.
+
+use std::sync::Arc;
+
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::plane::Plane;
+
+/// Answers one request over TLS and returns the head that it was sent.
+async fn kubelet(plane: &Plane) -> (u16, tokio::task::JoinHandle<String>) {
+    let (certificate, key) = plane
+        .server
+        .serving_certificate(&["127.0.0.1".to_owned()])
+        .expect("a certificate");
+    let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).expect("PEM");
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("PEM");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("protocols")
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .expect("a pair");
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let serving = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.expect("a connection");
+        let mut stream = acceptor.accept(stream).await.expect("a handshake");
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.expect("a whole head"));
+        }
+        let answer =
+            "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 6\r\n\r\nhello\n";
+        stream
+            .write_all(answer.as_bytes())
+            .await
+            .expect("an answer");
+        stream.shutdown().await.expect("an end");
+        String::from_utf8(head).expect("text")
+    });
+    (port, serving)
+}
+
+#[tokio::test]
+async fn logs_come_from_the_node_that_runs_the_pod() {
+    let plane = Plane::start().await;
+    let (port, kubelet) = kubelet(&plane).await;
+    let node = json!({ "metadata": { "name": "n1" } });
+    plane.post("/api/v1/nodes", node).await;
+    let status = json!({ "status": {
+        "addresses": [{ "type": "InternalIP", "address": "127.0.0.1" }],
+        "daemonEndpoints": { "kubeletEndpoint": { "Port": port } },
+    }});
+    let path = "/api/v1/nodes/n1/status";
+    let (code, answer) = plane
+        .request("PATCH", path, "application/merge-patch+json", &status)
+        .await;
+    assert_eq!(code, 200, "{answer}");
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = json!({
+        "metadata": { "name": "p" },
+        "spec": { "nodeName": "n1", "containers": [{ "name": "main", "image": "i" }] },
+    });
+    let (code, made) = plane.post(pods, pod).await;
+    assert_eq!(code, 201, "{made}");
+    let (code, log) = plane
+        .text(&format!("{pods}/p/log?follow=True&tailLines=5"))
+        .await;
+    assert_eq!((code, log.as_str()), (200, "hello\n"));
+    let head = kubelet.await.expect("the kubelet answered");
+    assert!(
+        head.starts_with("GET /containerLogs/default/p/main?follow=true&tailLines=5 "),
+        "{head}"
+    );
+    assert!(
+        head.to_lowercase()
+            .contains("authorization: bearer kubelet-token"),
+        "{head}"
+    );
+    let (code, _) = plane.text(&format!("{pods}/p/log?container=other")).await;
+    assert_eq!(code, 400);
+}
