@@ -9,7 +9,6 @@
 //! merge keys from these schemas, which lack them, instead of from its own types.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{LazyLock, RwLock};
 
 use bytes::Bytes;
@@ -26,7 +25,7 @@ pub struct CustomKind<'a> {
     pub plural: &'a str,
     pub namespaced: bool,
     /// Its `openAPIV3Schema` as written.
-    pub schema: &'a Value,
+    pub schema: Value,
     /// `status` and so on.
     pub subresources: Vec<&'a str>,
 }
@@ -57,22 +56,6 @@ pub fn index<'a>(documents: impl IntoIterator<Item = (&'a str, &'a str, String)>
 /// The hash of all built-in documents, which change only with the program.
 pub fn builtin_hash() -> String {
     env!("CARGO_PKG_VERSION").to_owned()
-}
-
-/// A hash of a custom document, without making it.
-pub fn custom_hash(kinds: &[CustomKind<'_>]) -> String {
-    let mut hasher = DefaultHasher::new();
-    for custom in kinds {
-        (
-            custom.kind,
-            custom.plural,
-            custom.namespaced,
-            &custom.subresources,
-        )
-            .hash(&mut hasher);
-        custom.schema.hash(&mut hasher);
-    }
-    format!("{:016x}", hasher.finish())
 }
 
 /// The document of a built-in group and version; `None` if there are no kinds in it.
@@ -131,8 +114,13 @@ pub fn builtin(group: &str, version: &str) -> Option<Bytes> {
     Some(made)
 }
 
-/// The document of a custom group and version.
-pub fn custom(group: &str, version: &str, kinds: &[CustomKind<'_>]) -> Bytes {
+/// The document of a custom group and version. Schemas of custom kinds are large, a pod template
+/// and more each, so each one is written out before the next is taken.
+pub fn custom<'a>(
+    group: &str,
+    version: &str,
+    kinds: impl IntoIterator<Item = CustomKind<'a>>,
+) -> Bytes {
     let mut document = Draft::new(group, version);
     if let Some((_, definitions)) = builtin::find("", "ConfigMap").and_then(builtin::raw_schema) {
         document.schemas.extend(
@@ -143,8 +131,8 @@ pub fn custom(group: &str, version: &str, kinds: &[CustomKind<'_>]) -> Bytes {
     }
     for custom in kinds {
         let name = component(group, version, custom.kind);
-        document.schemas.insert(
-            name,
+        document.write(
+            &name,
             whole(custom.schema, &gvk(group, version, custom.kind)),
         );
         document.operations(custom.kind, custom.plural, custom.namespaced, true, "");
@@ -162,12 +150,10 @@ pub fn custom(group: &str, version: &str, kinds: &[CustomKind<'_>]) -> Bytes {
 }
 
 /// A custom schema with the parts that every object has.
-fn whole(schema: &Value, gvk: &Value) -> Value {
-    let mut schema = if schema.is_object() {
-        schema.clone()
-    } else {
-        json!({"type": "object"})
-    };
+fn whole(mut schema: Value, gvk: &Value) -> Value {
+    if !schema.is_object() {
+        schema = json!({"type": "object"});
+    }
     schema["x-kubernetes-group-version-kind"] = json!([gvk]);
     let properties = &mut schema["properties"];
     if !properties.is_object() {
@@ -204,6 +190,8 @@ struct Draft {
     version: String,
     paths: Map<String, Value>,
     schemas: Map<String, Value>,
+    /// Schemas that are written out already, as members of an object.
+    written: String,
 }
 
 const WRITE: [&str; 4] = ["pretty", "dryRun", "fieldManager", "fieldValidation"];
@@ -222,6 +210,7 @@ impl Draft {
             version: version.to_owned(),
             paths: Map::new(),
             schemas: Map::new(),
+            written: String::new(),
         }
     }
 
@@ -279,16 +268,28 @@ impl Draft {
         }
     }
 
-    fn finish(self) -> Bytes {
-        let mut schemas = Value::Object(self.schemas);
-        localise(&mut schemas);
-        let document = json!({
-            "openapi": "3.0.0",
-            "info": {"title": "Kubernetes", "version": concat!("v", env!("CARGO_PKG_VERSION"))},
-            "paths": self.paths,
-            "components": {"schemas": schemas},
-        });
-        Bytes::from(document.to_string())
+    fn write(&mut self, name: &str, mut schema: Value) {
+        localise(&mut schema);
+        if !self.written.is_empty() {
+            self.written.push(',');
+        }
+        self.written.push_str(&Value::from(name).to_string());
+        self.written.push(':');
+        self.written.push_str(&schema.to_string());
+    }
+
+    fn finish(mut self) -> Bytes {
+        for (name, schema) in std::mem::take(&mut self.schemas) {
+            self.write(&name, schema);
+        }
+        let info =
+            json!({"title": "Kubernetes", "version": concat!("v", env!("CARGO_PKG_VERSION"))});
+        let document = format!(
+            r#"{{"openapi":"3.0.0","info":{info},"paths":{},"components":{{"schemas":{{{}}}}}}}"#,
+            Value::Object(self.paths),
+            self.written
+        );
+        Bytes::from(document)
     }
 }
 
@@ -399,10 +400,10 @@ mod tests {
             kind: "TrainJob",
             plural: "trainjobs",
             namespaced: true,
-            schema: &schema,
+            schema,
             subresources: vec!["status"],
         };
-        let document = parsed(&custom("example.com", "v1", &[kind]));
+        let document = parsed(&custom("example.com", "v1", [kind]));
         let schema = &document["components"]["schemas"]["com.example.v1.TrainJob"];
         assert_eq!(
             schema["properties"]["spec"]["description"],

@@ -114,32 +114,22 @@ fn document(table: &Table, group: &str, version: &str) -> bytes::Bytes {
     if let Some(document) = openapi::builtin(group, version) {
         return document;
     }
-    let kinds: Vec<_> = table.of(group, version).collect();
-    let schemas: Vec<_> = kinds
-        .iter()
-        .map(|kind| {
-            kind.custom
-                .as_ref()
-                .map(|custom| custom.schema())
-                .unwrap_or_default()
-        })
-        .collect();
-    let custom: Vec<_> = kinds
-        .iter()
-        .zip(&schemas)
-        .map(|(kind, schema)| CustomKind {
-            kind: &kind.kind,
-            plural: &kind.plural,
-            namespaced: kind.namespaced,
-            schema,
-            subresources: kind
-                .subresources
-                .iter()
-                .map(|one| one.name.as_str())
-                .collect(),
-        })
-        .collect();
-    openapi::custom(group, version, &custom)
+    let kinds = table.of(group, version).map(|kind| CustomKind {
+        kind: &kind.kind,
+        plural: &kind.plural,
+        namespaced: kind.namespaced,
+        schema: kind
+            .custom
+            .as_ref()
+            .map(|custom| custom.schema())
+            .unwrap_or_default(),
+        subresources: kind
+            .subresources
+            .iter()
+            .map(|one| one.name.as_str())
+            .collect(),
+    });
+    openapi::custom(group, version, kinds)
 }
 
 /// The Kubernetes version whose API this is, which clients compare with their own.
