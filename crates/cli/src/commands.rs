@@ -1,3 +1,88 @@
-//! The commands, one per file.
+//! What each subcommand does.
 
+mod apply;
+mod doctor;
+mod job;
+mod jobs;
+mod logs;
 pub(crate) mod preview;
+mod run;
+mod user;
+mod version;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::CommandFactory;
+
+use crate::args::{Arguments, Colour, Command, Format};
+use crate::exit::Failure;
+use crate::{output, server};
+
+/// Runs the command that was asked for.
+pub(crate) fn dispatch(arguments: Arguments) -> Result<ExitCode> {
+    match arguments.color {
+        Colour::Auto => {}
+        Colour::Always => anstream::ColorChoice::Always.write_global(),
+        Colour::Never => anstream::ColorChoice::Never.write_global(),
+    }
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    if !arguments.command.is_server() && !matches!(arguments.command, Command::Run(_)) {
+        builder.worker_threads(1);
+    }
+    let runtime = builder
+        .enable_all()
+        .build()
+        .context("failed to start the runtime")?;
+    let result = runtime.block_on(perform(arguments));
+    // A task that hangs in the kernel must not keep the program from ending.
+    runtime.shutdown_background();
+    result
+}
+
+async fn perform(arguments: Arguments) -> Result<ExitCode> {
+    let Arguments {
+        connection,
+        output: asked,
+        command,
+        ..
+    } = arguments;
+    let format = asked.unwrap_or(Format::Table);
+    match command {
+        Command::Up(up) => server::up(&connection, &up).await?,
+        Command::Serve(serve) => server::serve(&connection, &serve).await?,
+        Command::Controllers(alone) => server::controllers(&alone).await?,
+        Command::Node(alone) => server::node(&connection, &alone).await?,
+        Command::Run(run) => return run::run(&connection, &run).await,
+        Command::Jobs(list) => jobs::list(&connection, format, &list).await?,
+        Command::Nodes => jobs::nodes(&connection, format).await?,
+        Command::Runtimes => jobs::runtimes(&connection, format).await?,
+        Command::Job(named) => job::show(&connection, format, &named.name).await?,
+        Command::Events(named) => job::events(&connection, format, &named.name).await?,
+        Command::Delete(named) => job::delete(&connection, format, &named.name).await?,
+        Command::Suspend(named) => job::act(&connection, format, &named.name, "suspend").await?,
+        Command::Resume(named) => job::act(&connection, format, &named.name, "resume").await?,
+        Command::Restart(named) => job::restart(&connection, format, &named.name).await?,
+        Command::Logs(wanted) => logs::show(&connection, format, &wanted).await?,
+        Command::Preview(wanted) => {
+            let form = preview::Form::from(asked);
+            preview::run(&wanted, form, &mut anstream::stdout().lock())
+                .map_err(|error| Failure::theirs(error.to_string()))?;
+        }
+        Command::Apply(wanted) => apply::apply(&connection, &wanted).await?,
+        Command::User(user) => user::user(&connection, format, &user.command).await?,
+        Command::Doctor => return doctor::doctor(&connection, format).await,
+        Command::Version => version::version(&connection, format).await?,
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "astrago", &mut script);
+            output::write(&String::from_utf8_lossy(&script))?;
+        }
+        Command::Man => {
+            let mut page = Vec::new();
+            clap_mangen::Man::new(Arguments::command()).render(&mut page)?;
+            output::write(&String::from_utf8_lossy(&page))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,28 +1,39 @@
 //! The one binary, `astrago`.
+//!
+//! Everything that talks to a running system goes through the REST API, as any other client
+//! does; `up`, `serve`, `controllers` and `node` put the other crates together and hold no logic
+//! of their own.
 
+mod args;
+mod client;
 mod commands;
+mod exit;
+mod output;
+mod server;
+mod up;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use commands::preview::{self, PreviewArgs};
-
-/// Distributed training with only training code
-#[derive(Parser)]
-#[command(version)]
-enum Command {
-    Preview(PreviewArgs),
-}
+use crate::args::{Arguments, Command};
 
 fn main() -> ExitCode {
-    let Command::Preview(args) = Command::parse();
-    let answer = preview::run(&args, &mut anstream::stdout().lock());
-    let Err(error) = answer else {
-        return ExitCode::SUCCESS;
-    };
-    // A reader that went away is no failure of ours; nor is there anybody to tell otherwise.
-    let _ = writeln!(anstream::stderr(), "error: {error}");
-    ExitCode::from(1)
+    // A pod's supervisor is this same program; it must not start a runtime or threads of ours.
+    let mut raw = std::env::args_os();
+    if raw.nth(1).is_some_and(|argument| argument == "supervise") {
+        return astrago_node::supervise(raw);
+    }
+    let arguments = Arguments::parse();
+    exit::from(commands::dispatch(arguments))
+}
+
+impl Command {
+    /// Whether the command is a server, which logs, and not a client, which prints.
+    fn is_server(&self) -> bool {
+        matches!(
+            self,
+            Self::Up(_) | Self::Serve(_) | Self::Controllers(_) | Self::Node(_)
+        )
+    }
 }

@@ -5,10 +5,20 @@
 //! [`world`](crate::world) after asking the API server whether the caller may read there; writes
 //! go through a client that impersonates the caller, so that RBAC has the last word.
 
+pub(crate) mod apply;
+pub(crate) mod clone;
 pub(crate) mod create;
+pub(crate) mod events;
+pub(crate) mod feed;
+pub(crate) mod fit;
 pub(crate) mod jobs;
+pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod namespaces;
+pub(crate) mod places;
+pub(crate) mod preview;
+pub(crate) mod record;
+pub(crate) mod upkeep;
 pub(crate) mod users;
 
 use crate::model::FieldError;
@@ -66,6 +76,14 @@ pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Invalid(vec![FieldError::new(field, message)])
+    }
+
+    /// The history or the logs on our own disk failed us.
+    pub(crate) fn disk(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Internal {
+            operation: "read the history",
+            source: Box::new(error),
+        }
     }
 
     pub(crate) fn no_job(namespace: &str, name: &str) -> Self {

@@ -1,5 +1,6 @@
 //! What every part of the application needs.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -8,9 +9,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::app::create::Idempotency;
+use crate::app::{self, Error};
 use crate::form::Policy;
 use crate::form::manifest::Dialect;
+use crate::history::History;
 use crate::identity::Gate;
+use crate::logbook::Logbook;
 use crate::world::World;
 
 /// How callers prove who they are.
@@ -30,19 +34,19 @@ pub struct Options {
     pub authentication: Authentication,
     pub policy: Policy,
     pub dialect: Dialect,
-    /// The namespace that holds users and settings.
-    pub system_namespace: String,
+    /// Where records, logs and the audit trail of jobs are kept.
+    pub directory: PathBuf,
 }
 
 impl Options {
-    /// The usual options for a client.
-    pub fn new(client: Client) -> Self {
+    /// The usual options for a client and a folder.
+    pub fn new(client: Client, directory: impl Into<PathBuf>) -> Self {
         Self {
+            directory: directory.into(),
             client,
             authentication: Authentication::Token,
             policy: Policy::default(),
             dialect: Dialect::RuntimePatches,
-            system_namespace: "astrago-system".to_owned(),
         }
     }
 }
@@ -53,17 +57,21 @@ pub(crate) struct Context {
     pub(crate) authentication: Authentication,
     pub(crate) policy: Policy,
     pub(crate) dialect: Dialect,
-    pub(crate) system_namespace: String,
     pub(crate) gate: Gate,
     pub(crate) world: Arc<World>,
+    pub(crate) history: History,
+    pub(crate) logbook: Logbook,
     pub(crate) idempotency: Idempotency,
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
 }
 
 impl Context {
-    pub(crate) fn new(options: Options, stop: CancellationToken) -> Self {
-        Self {
+    pub(crate) fn new(options: Options, stop: CancellationToken) -> app::Result<Self> {
+        std::fs::create_dir_all(&options.directory).map_err(Error::disk)?;
+        Ok(Self {
+            history: History::open(&options.directory).map_err(Error::disk)?,
+            logbook: Logbook::open(&options.directory).map_err(Error::disk)?,
             gate: Gate::new(options.client.clone()),
             world: World::new(),
             idempotency: Idempotency::default(),
@@ -71,10 +79,9 @@ impl Context {
             authentication: options.authentication,
             policy: options.policy,
             dialect: options.dialect,
-            system_namespace: options.system_namespace,
             stop,
             tasks: TaskTracker::new(),
-        }
+        })
     }
 
     pub(crate) fn now(&self) -> Timestamp {

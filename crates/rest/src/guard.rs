@@ -17,10 +17,13 @@ use axum::response::{IntoResponse, Response};
 
 use crate::app::Error;
 use crate::context::{Authentication, Context};
+use crate::extract::token;
+use crate::identity::Caller;
+use crate::model::AuditEntry;
 
 pub(crate) async fn guard(
     State(context): State<Arc<Context>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let off = context.authentication == Authentication::Off;
@@ -32,7 +35,11 @@ pub(crate) async fn guard(
     ) {
         return Error::ForeignOrigin(foreign).into_response();
     }
+    let note = Note::of(&context, &mut request).await;
     let mut response = next.run(request).await;
+    if let Some(note) = note {
+        note.write(&context, response.status().as_u16());
+    }
     let headers = response.headers_mut();
     let fixed = [
         ("x-content-type-options", "nosniff"),
@@ -49,6 +56,56 @@ pub(crate) async fn guard(
     response
 }
 
+/// What the audit trail will say about a request that changes something.
+struct Note {
+    user: String,
+    action: String,
+    namespace: String,
+    object: String,
+}
+
+impl Note {
+    async fn of(context: &Arc<Context>, request: &mut Request) -> Option<Self> {
+        let path = request.uri().path().to_owned();
+        if is_safe(request.method()) || !path.starts_with("/api/") || path == "/api/session" {
+            return None;
+        }
+        let caller = match context.authentication {
+            Authentication::Off => Caller::admin(),
+            Authentication::Token => context.gate.caller(&token(request.headers())?).await.ok()?,
+        };
+        request.extensions_mut().insert(caller.clone());
+        let query = request.uri().query().unwrap_or_default();
+        let namespace = query
+            .split('&')
+            .find_map(|pair| pair.strip_prefix("namespace="));
+        Some(Self {
+            user: caller.user,
+            action: request.method().to_string(),
+            namespace: namespace.unwrap_or_default().to_owned(),
+            object: path,
+        })
+    }
+
+    fn write(self, context: &Context, status: u16) {
+        let entry = AuditEntry {
+            time: context.now(),
+            user: self.user,
+            action: self.action,
+            namespace: self.namespace,
+            object: self.object,
+            status,
+        };
+        if let Err(error) = context.history.audit(&entry) {
+            tracing::error!(error = %crate::error::chain(&error), "failed to write the audit trail");
+        }
+    }
+}
+
+fn is_safe(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
 /// What about a request is foreign, if anything.
 fn foreign(
     method: &Method,
@@ -61,7 +118,7 @@ fn foreign(
     if off && !is_loopback(host) {
         return Some(host.to_owned());
     }
-    let safe = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+    let safe = is_safe(method);
     if !off && (safe || headers.contains_key(AUTHORIZATION)) {
         return None;
     }

@@ -17,7 +17,7 @@ use tower::ServiceExt;
 use crate::app::{Error, Result};
 
 /// The group whose members may do everything, in any Kubernetes.
-const MASTERS: &str = "system:masters";
+pub(crate) const MASTERS: &str = "system:masters";
 
 /// How long an answer about a token is believed; a revoked token lives on for at most this long.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(10);

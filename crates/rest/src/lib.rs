@@ -11,15 +11,21 @@
 //! one [`kube::Client`], and rights are decided by the API server's RBAC.
 
 mod app;
+mod cause;
 mod context;
 mod error;
 mod extract;
 mod form;
 mod guard;
+mod history;
 mod identity;
+mod logbook;
+mod metrics;
 pub mod model;
 mod names;
+mod progress;
 mod routes;
+mod ui;
 mod view;
 mod world;
 
@@ -45,7 +51,7 @@ pub struct Rest {
 impl Rest {
     /// Starts the caches' tasks and waits until they know the cluster.
     pub async fn start(options: Options, stop: CancellationToken) -> Result<Self, StartError> {
-        let context = Arc::new(Context::new(options, stop));
+        let context = Arc::new(Context::new(options, stop).map_err(StartError)?);
         app::users::install_role(&context)
             .await
             .map_err(StartError)?;
@@ -57,6 +63,10 @@ impl Rest {
             () = context.world.synced() => {}
             () = context.stop.cancelled() => {}
         }
+        context
+            .tasks
+            .spawn(logbook::recorder::run(Arc::clone(&context)));
+        context.tasks.spawn(app::upkeep::run(Arc::clone(&context)));
         Ok(Self { context })
     }
 
@@ -70,7 +80,7 @@ impl Rest {
         router
             .route("/api/openapi.json", axum::routing::get(document))
             .route("/healthz", axum::routing::get(|| async { "ok" }))
-            .fallback(|| async { app::Error::NoSuchPath })
+            .fallback(ui::fallback)
             .method_not_allowed_fallback(|| async { app::Error::MethodNotAllowed })
             .layer(DefaultBodyLimit::max(extract::BODY_LIMIT))
             .layer(middleware::from_fn_with_state(

@@ -6,6 +6,8 @@ pub(crate) const ASTRAGO: &str = "astrago";
 
 /// Label: the user that a job, a ConfigMap or a namespace belongs to.
 pub(crate) const USER: &str = "astrago.io/user";
+/// Label on a user's Secret: the namespace that they were given.
+pub(crate) const USER_NAMESPACE: &str = "astrago.io/user-namespace";
 /// Label: the framework that the form named.
 pub(crate) const FRAMEWORK: &str = "astrago.io/framework";
 /// Label on a job's ConfigMap: the job.

@@ -3,6 +3,9 @@
 
 mod jobs;
 mod logs;
+mod people;
+mod places;
+mod streams;
 
 use std::sync::Arc;
 
@@ -15,4 +18,7 @@ pub(crate) fn all() -> OpenApiRouter<Arc<Context>> {
     OpenApiRouter::new()
         .merge(jobs::routes())
         .merge(logs::routes())
+        .merge(places::routes())
+        .merge(people::routes())
+        .merge(streams::routes())
 }

@@ -15,8 +15,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 pub(crate) use self::amounts::{of_pod, of_resources};
-pub(crate) use self::nodes::{node_of, nodes};
-use crate::model::{Amounts, JobState, JobStatus, JobSummary, Progress, Timeline, Usage};
+use crate::cause::Ending;
+use crate::model::{Amounts, JobNode, JobState, JobStatus, JobSummary, Progress, Timeline, Usage};
 use crate::names;
 use crate::world::{Key, Tables};
 
@@ -65,6 +65,40 @@ impl Job {
             framework,
             job,
         })
+    }
+
+    /// The pods by rank: in MPI jobs the launcher is rank 0, and the nodes follow it.
+    pub(crate) fn workers(&self) -> Vec<(i64, &Arc<Pod>)> {
+        let sets = self
+            .job_set
+            .iter()
+            .flat_map(|set| &set.spec.replicated_jobs);
+        let has_launcher = sets.into_iter().any(|job| job.name == nodes::LAUNCHER);
+        self.pods
+            .iter()
+            .filter_map(|pod| Some((nodes::rank(pod, has_launcher)?, pod)))
+            .collect()
+    }
+
+    /// The newest pod of one rank.
+    pub(crate) fn worker(&self, worker: i64) -> Option<&Arc<Pod>> {
+        let pods = self
+            .workers()
+            .into_iter()
+            .filter(|(rank, _)| *rank == worker);
+        pods.max_by_key(|(_, pod)| pod.creation_timestamp())
+            .map(|(_, pod)| pod)
+    }
+
+    pub(crate) fn nodes(&self) -> Vec<JobNode> {
+        nodes::nodes(&self.workers())
+    }
+
+    pub(crate) fn endings(&self) -> Vec<Ending> {
+        self.nodes()
+            .iter()
+            .filter_map(|node| nodes::ending(self.worker(node.worker)?, node))
+            .collect()
     }
 
     pub(crate) fn created_at(&self) -> Timestamp {

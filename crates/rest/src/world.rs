@@ -97,10 +97,6 @@ impl World {
         let _ = synced.wait_for(|kinds| *kinds >= KINDS).await;
     }
 
-    pub(crate) fn is_synced(&self) -> bool {
-        *self.synced.borrow() >= KINDS
-    }
-
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Tables> {
         self.tables.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -7,9 +7,11 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use astrago_plan::{Options, Runtime, built_in_runtime, built_in_runtimes, preview};
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use input::{Document, Documents};
+
+use crate::args::Format;
 
 /// Show what a TrainJob, its runtime and its overrides become, before it runs
 #[derive(Args, Clone, Debug)]
@@ -22,25 +24,32 @@ pub(crate) struct PreviewArgs {
     #[arg(long, value_name = "FILE")]
     runtime: Option<PathBuf>,
 
-    /// Form of the answer
-    #[arg(short, long, value_enum, default_value_t = Form::Yaml)]
-    output: Form,
-
     /// Say of every field of the pods where it came from
     #[arg(long)]
     origin: bool,
 }
 
 /// Form of the answer.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Form {
     Yaml,
     Json,
     Table,
 }
 
+impl From<Option<Format>> for Form {
+    /// YAML unless something else was asked for: it is what people compare.
+    fn from(format: Option<Format>) -> Self {
+        match format {
+            None | Some(Format::Yaml) => Self::Yaml,
+            Some(Format::Json) => Self::Json,
+            Some(Format::Table | Format::Wide) => Self::Table,
+        }
+    }
+}
+
 /// Reads the files, plans the job, writes the answer.
-pub(crate) fn run(args: &PreviewArgs, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn run(args: &PreviewArgs, form: Form, out: &mut dyn Write) -> Result<()> {
     let mut documents = Documents::read(&args.file)?;
     if let Some(file) = &args.runtime {
         documents.add(file)?;
@@ -63,10 +72,10 @@ pub(crate) fn run(args: &PreviewArgs, out: &mut dyn Write) -> Result<()> {
         let preview = preview(job, runtime, &Options::default()).map_err(|errors| {
             document.invalid(errors.iter().map(|e| (&*e.field, e.to_string())))
         })?;
-        if index > 0 && args.output == Form::Table {
+        if index > 0 && form == Form::Table {
             writeln!(out)?;
         }
-        output::write(&preview, args.output, args.origin, out)?;
+        output::write(&preview, form, args.origin, out)?;
     }
     Ok(())
 }

@@ -1,18 +1,22 @@
 //! Reading and changing jobs.
 
+use astrago_api::{TrainJob, conditions};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
+use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use super::{Error, Result};
+use crate::cause;
 use crate::context::Context;
-use crate::form::manifest;
+use crate::form::{manifest, name};
+use crate::history::Record;
 use crate::identity::{Access, Caller};
-use crate::model::{Deleted, JobStatus};
+use crate::model::{
+    Deleted, Failure, JobDetail, JobEvent, JobState, JobStatus, JobSummary, Progress, Waiting,
+};
 use crate::view::Job;
 use crate::world::Key;
-use astrago_api::TrainJob;
 
 /// A job that the caller may see.
 pub(crate) async fn find(context: &Context, caller: &Caller, key: &Key) -> Result<Job> {
@@ -21,6 +25,161 @@ pub(crate) async fn find(context: &Context, caller: &Caller, key: &Key) -> Resul
         .demand(caller, &Access::jobs("get", &key.namespace))
         .await?;
     Job::find(&context.world.read(), key).ok_or_else(|| Error::no_job(&key.namespace, &key.name))
+}
+
+/// The record of a job that is gone, if the caller may see it.
+///
+/// A namespace can change hands, so a record belongs to the user whose job it was.
+pub(crate) async fn find_record(context: &Context, caller: &Caller, key: &Key) -> Result<Record> {
+    context
+        .gate
+        .demand(caller, &Access::jobs("get", &key.namespace))
+        .await?;
+    let record = context
+        .history
+        .find(&key.namespace, &key.name)
+        .map_err(Error::disk)?;
+    record
+        .filter(|record| may_see(caller, &record.detail.summary))
+        .ok_or_else(|| Error::no_job(&key.namespace, &key.name))
+}
+
+pub(crate) fn may_see(caller: &Caller, summary: &JobSummary) -> bool {
+    caller.is_admin()
+        || summary.user.is_some() && summary.user == name::user_label(&caller.user).ok()
+}
+
+/// A job in full: as it is, or as it was.
+pub(crate) async fn show(context: &Context, caller: &Caller, key: &Key) -> Result<JobDetail> {
+    match find(context, caller, key).await {
+        Ok(job) => Ok(detail(context, &job)),
+        Err(Error::NotFound { .. }) => {
+            let mut record = find_record(context, caller, key).await?;
+            let summary = &mut record.detail.summary;
+            summary.archived = true;
+            if !summary.state.is_finished() {
+                summary.message = format!("deleted while {}", summary.state.as_str());
+            }
+            Ok(record.detail)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+pub(crate) fn summary(context: &Context, job: &Job) -> JobSummary {
+    let uid = job.job.uid().unwrap_or_default();
+    let mut summary = job.summary(context.logbook.progress(&uid), context.now());
+    if summary.state == JobState::Complete {
+        let step = summary
+            .progress
+            .map(|progress| progress.step)
+            .unwrap_or_default();
+        summary.progress = Some(Progress {
+            percent: 100.0,
+            remaining_seconds: None,
+            step,
+        });
+    }
+    summary
+}
+
+pub(crate) fn detail(context: &Context, job: &Job) -> JobDetail {
+    let summary = summary(context, job);
+    let trainer = job.job.spec.trainer.as_ref();
+    let now = context.now();
+    let mut metrics = context.logbook.metrics(&summary.uid);
+    for metric in &mut metrics {
+        metric.points.clear();
+    }
+    JobDetail {
+        image: trainer.and_then(|trainer| trainer.image.clone()),
+        command: trainer
+            .map(|trainer| trainer.command.clone())
+            .unwrap_or_default(),
+        max_restarts: job.job.max_restarts().ok().flatten().map(i64::from),
+        nodes: job.nodes(),
+        timeline: job.timeline(now),
+        waiting: (summary.state == JobState::Pending).then(|| waiting(context, job)),
+        failure: (summary.state == JobState::Failed)
+            .then(|| failure(context, job))
+            .flatten(),
+        usage: job.usage(now),
+        metrics,
+        summary,
+    }
+}
+
+fn waiting(context: &Context, job: &Job) -> Waiting {
+    let key = Key::of(&*job.job);
+    let tables = context.world.read();
+    let position = super::places::queued(&tables)
+        .iter()
+        .position(|waiting| waiting.key == key);
+    Waiting {
+        position: position.and_then(|at| i64::try_from(at + 1).ok()),
+        reason: job.message(),
+    }
+}
+
+/// How many of the last lines are looked at for the cause of a failure.
+const TAIL: usize = 200;
+
+fn failure(context: &Context, job: &Job) -> Option<Failure> {
+    let uid = job.job.uid().unwrap_or_default();
+    let mut endings = job.endings();
+    for ending in &mut endings {
+        let attempt = context
+            .logbook
+            .latest(&uid, Some(ending.worker), false)
+            .pop();
+        let tail = attempt.and_then(|attempt| context.logbook.tail(&uid, &attempt, TAIL).ok());
+        ending.tail = tail
+            .unwrap_or_default()
+            .into_iter()
+            .map(|line| line.text)
+            .collect();
+    }
+    let condition = conditions::find(job.job.conditions(), conditions::train_job::FAILED);
+    cause::explain(
+        &endings,
+        condition.map(|condition| (condition.reason.as_str(), condition.message.as_str())),
+    )
+}
+
+/// What happened to a job, the oldest first.
+pub(crate) async fn events(context: &Context, caller: &Caller, key: &Key) -> Result<Vec<JobEvent>> {
+    match find(context, caller, key).await {
+        Ok(_) => Ok(super::events::of_job(&context.world.read(), key)),
+        Err(Error::NotFound { .. }) => Ok(find_record(context, caller, key).await?.events),
+        Err(error) => Err(error),
+    }
+}
+
+/// A job's manifest as YAML, ready for kubectl.
+pub(crate) async fn manifest(context: &Context, caller: &Caller, key: &Key) -> Result<String> {
+    let mut object = match find(context, caller, key).await {
+        Ok(job) => serde_json::to_value(&*job.job).unwrap_or_default(),
+        Err(Error::NotFound { .. }) => find_record(context, caller, key).await?.manifest,
+        Err(error) => return Err(error),
+    };
+    if let Some(object) = object.as_object_mut() {
+        object.remove("status");
+    }
+    if let Some(metadata) = object
+        .get_mut("metadata")
+        .and_then(|metadata| metadata.as_object_mut())
+    {
+        metadata.retain(|key, _| {
+            matches!(
+                key.as_str(),
+                "name" | "namespace" | "labels" | "annotations"
+            )
+        });
+    }
+    serde_saphyr::to_string(&object).map_err(|error| Error::Internal {
+        operation: "write the manifest",
+        source: Box::new(error),
+    })
 }
 
 pub(crate) async fn status(context: &Context, caller: &Caller, key: &Key) -> Result<JobStatus> {

@@ -1,14 +1,20 @@
-//! Logs, from the pods while they exist.
+//! Logs: from the pods while they exist, from the logbook always.
 
+pub(crate) mod stream;
+
+use std::sync::Arc;
+
+use futures::Stream;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
 use kube::{Api, ResourceExt};
 
 use super::{Error, Result, jobs};
 use crate::context::Context;
-use crate::identity::Caller;
-use crate::model::WorkerLogs;
-use crate::view::{self, Job};
+use crate::identity::{Access, Caller};
+use crate::logbook::{self, Query};
+use crate::model::{LogLine, LogLines, SearchResult, WorkerLogs};
+use crate::view::Job;
 use crate::world::Key;
 
 /// Which part of a log is wanted.
@@ -21,18 +27,8 @@ pub(crate) struct Selection {
     pub(crate) timestamps: bool,
 }
 
-impl Selection {
-    fn parameters(&self, container: &str) -> LogParams {
-        LogParams {
-            container: Some(container.to_owned()),
-            previous: self.previous,
-            tail_lines: self.tail,
-            since_seconds: self.since_seconds,
-            timestamps: self.timestamps,
-            ..LogParams::default()
-        }
-    }
-}
+/// A list has at most this many lines; a download has no such limit.
+const MOST_LINES: usize = 100_000;
 
 /// One worker's log as text.
 pub(crate) async fn worker(
@@ -42,7 +38,13 @@ pub(crate) async fn worker(
     worker: i64,
     selection: &Selection,
 ) -> Result<WorkerLogs> {
-    let job = jobs::find(context, caller, key).await?;
+    let job = match jobs::find(context, caller, key).await {
+        Ok(job) => job,
+        Err(Error::NotFound { .. }) => {
+            return archived(context, caller, key, worker, selection).await;
+        }
+        Err(error) => return Err(error),
+    };
     let logs = match pod_of(&job, key, worker)? {
         Some(pod) => text(context, caller, pod, selection).await?,
         None => String::new(),
@@ -54,24 +56,188 @@ pub(crate) async fn worker(
     })
 }
 
-/// The pod of a worker; `None` while it does not exist yet.
-pub(crate) fn pod_of<'job>(job: &'job Job, key: &Key, worker: i64) -> Result<Option<&'job Pod>> {
-    if let Some(pod) = view::node_of(&job.pods, worker) {
-        return Ok(Some(pod));
+/// The log of a job that is gone.
+async fn archived(
+    context: &Context,
+    caller: &Caller,
+    key: &Key,
+    worker: i64,
+    selection: &Selection,
+) -> Result<WorkerLogs> {
+    let record = jobs::find_record(context, caller, key).await?;
+    let summary = record.detail.summary;
+    if worker >= summary.num_nodes {
+        return Err(no_worker(key, worker, summary.num_nodes));
     }
-    if worker < job.num_nodes {
-        return Ok(None);
-    }
-    let last = job.num_nodes - 1;
-    Err(Error::NotFound {
-        kind: "worker",
-        name: format!("{worker} (the workers of {} are 0 to {last})", key.name),
-        namespace: key.namespace.clone(),
+    let lines = lines(context, &summary.uid, Some(worker), selection)?;
+    let text = |line: LogLine| match line.time.filter(|_| selection.timestamps) {
+        Some(time) => format!("{time} {}\n", line.text),
+        None => line.text + "\n",
+    };
+    let logs = lines.into_iter().map(text).collect();
+    Ok(WorkerLogs {
+        trainjob_name: key.name.clone(),
+        worker,
+        logs,
     })
 }
 
+/// The merged log of all workers or one, in the order of time.
+pub(crate) async fn merged(
+    context: &Context,
+    caller: &Caller,
+    key: &Key,
+    worker: Option<i64>,
+    selection: &Selection,
+) -> Result<LogLines> {
+    let uid = uid(context, caller, key).await?;
+    Ok(LogLines {
+        trainjob_name: key.name.clone(),
+        lines: lines(context, &uid, worker, selection)?,
+    })
+}
+
+/// The uid of a job that is or was, if the caller may read its logs.
+pub(crate) async fn uid(context: &Context, caller: &Caller, key: &Key) -> Result<String> {
+    let mut access = Access::core("get", "pods", &key.namespace);
+    access.subresource = "log";
+    context.gate.demand(caller, &access).await?;
+    match jobs::find(context, caller, key).await {
+        Ok(job) => Ok(job.job.uid().unwrap_or_default()),
+        Err(Error::NotFound { .. }) => Ok(jobs::find_record(context, caller, key)
+            .await?
+            .detail
+            .summary
+            .uid),
+        Err(error) => Err(error),
+    }
+}
+
+fn lines(
+    context: &Context,
+    uid: &str,
+    worker: Option<i64>,
+    selection: &Selection,
+) -> Result<Vec<LogLine>> {
+    let most = selection.tail.and_then(|tail| usize::try_from(tail).ok());
+    let most = most.unwrap_or(MOST_LINES).min(MOST_LINES);
+    let since = selection
+        .since_seconds
+        .map(|seconds| context.now().as_second() - seconds);
+    let mut lines = Vec::new();
+    for attempt in context.logbook.latest(uid, worker, selection.previous) {
+        lines.extend(
+            context
+                .logbook
+                .tail(uid, &attempt, most)
+                .map_err(Error::disk)?,
+        );
+    }
+    if let Some(since) = since {
+        lines.retain(|line| line.time.is_none_or(|time| time.as_second() >= since));
+    }
+    lines.sort_by_key(|line| line.time);
+    Ok(lines.split_off(lines.len().saturating_sub(most)))
+}
+
+/// The whole log as text, read as it is sent. Several workers come one after the other, each line
+/// with its worker before it.
+pub(crate) async fn download(
+    context: &Arc<Context>,
+    caller: &Caller,
+    key: &Key,
+    worker: Option<i64>,
+    previous: bool,
+) -> Result<impl Stream<Item = std::io::Result<String>> + Send + use<>> {
+    let uid = uid(context, caller, key).await?;
+    let attempts = context.logbook.latest(&uid, worker, previous);
+    let prefix = attempts.len() > 1;
+    let start = (Arc::clone(context), uid, attempts, 0_usize, 0_u64);
+    Ok(futures::stream::try_unfold(
+        start,
+        move |state| async move {
+            let (context, uid, attempts, mut index, mut from) = state;
+            while let Some(attempt) = attempts.get(index) {
+                let lines = context.logbook.read(&uid, attempt, from, 5000)?;
+                let Some((last, _)) = lines.last() else {
+                    (index, from) = (index + 1, 0);
+                    continue;
+                };
+                from = *last;
+                let text = |(_, line): &(u64, LogLine)| {
+                    if prefix {
+                        format!("[{}] {}\n", line.worker, line.text)
+                    } else {
+                        format!("{}\n", line.text)
+                    }
+                };
+                let chunk: String = lines.iter().map(text).collect();
+                return Ok(Some((chunk, (context, uid, attempts, index, from))));
+            }
+            Ok(None)
+        },
+    ))
+}
+
+/// What is searched for, and how much of it is returned.
+pub(crate) struct Wanted {
+    pub(crate) text: String,
+    pub(crate) regex: bool,
+    pub(crate) context: usize,
+    pub(crate) limit: usize,
+}
+
+/// Searches all workers, or one, in the last attempt.
+pub(crate) async fn find(
+    context: &Arc<Context>,
+    caller: &Caller,
+    key: &Key,
+    worker: Option<i64>,
+    wanted: Wanted,
+) -> Result<SearchResult> {
+    let uid = uid(context, caller, key).await?;
+    let query = if wanted.regex {
+        Query::pattern(&wanted.text).map_err(|message| Error::invalid("q", message))?
+    } else {
+        Query::Plain(wanted.text)
+    };
+    let context = Arc::clone(context);
+    let searched = tokio::task::spawn_blocking(move || {
+        let attempts = context.logbook.latest(&uid, worker, false);
+        logbook::search(
+            &context.logbook,
+            &uid,
+            &attempts,
+            &query,
+            wanted.context,
+            wanted.limit,
+        )
+    });
+    searched.await.map_err(Error::disk)?.map_err(Error::disk)
+}
+
+/// The pod of a worker; `None` while it does not exist yet.
+fn pod_of<'job>(job: &'job Job, key: &Key, worker: i64) -> Result<Option<&'job Pod>> {
+    if let Some(pod) = job.worker(worker) {
+        return Ok(Some(pod));
+    }
+    if worker < job.num_nodes {
+        Ok(None)
+    } else {
+        Err(no_worker(key, worker, job.num_nodes))
+    }
+}
+
+fn no_worker(key: &Key, worker: i64, count: i64) -> Error {
+    Error::NotFound {
+        kind: "worker",
+        name: format!("{worker} of {} (there are 0 to {})", key.name, count - 1),
+        namespace: key.namespace.clone(),
+    }
+}
+
 /// The log of one pod's training container, or of the init container that failed before it.
-pub(crate) async fn text(
+async fn text(
     context: &Context,
     caller: &Caller,
     pod: &Pod,
@@ -81,16 +247,18 @@ pub(crate) async fn text(
         context.gate.client(caller),
         &pod.namespace().unwrap_or_default(),
     );
-    let container = container_of(pod);
-    match pods
-        .logs(&pod.name_any(), &selection.parameters(&container))
-        .await
-    {
+    let parameters = LogParams {
+        container: Some(container_of(pod)),
+        previous: selection.previous,
+        tail_lines: selection.tail,
+        since_seconds: selection.since_seconds,
+        timestamps: selection.timestamps,
+        ..LogParams::default()
+    };
+    match pods.logs(&pod.name_any(), &parameters).await {
         Ok(text) => Ok(text),
         // Not started yet, no previous attempt, or gone since the cache last looked.
-        Err(kube::Error::Api(status)) if status.code == 400 || status.code == 404 => {
-            Ok(String::new())
-        }
+        Err(kube::Error::Api(status)) if matches!(status.code, 400 | 404) => Ok(String::new()),
         Err(error) => Err(Error::cluster("read the log", error)),
     }
 }
@@ -111,12 +279,8 @@ pub(crate) fn container_of(pod: &Pod) -> String {
     if let Some(failed) = failed {
         return failed.name.clone();
     }
-    let names = || {
-        pod.spec
-            .iter()
-            .flat_map(|spec| &spec.containers)
-            .map(|container| container.name.as_str())
-    };
+    let containers = || pod.spec.iter().flat_map(|spec| &spec.containers);
+    let names = || containers().map(|container| container.name.as_str());
     names()
         .find(|name| *name == "node")
         .or_else(|| names().next())

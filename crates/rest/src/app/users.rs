@@ -1,12 +1,152 @@
-//! Users: their rights in their namespace.
+//! Users: their tokens, and their rights in their namespace.
+//!
+//! A user is a Secret with the digest of their token, a namespace that carries their label, and a
+//! RoleBinding there. So kubectl, REST and page agree on who may do what.
 
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, RoleBinding, RoleRef, Subject};
-use kube::Api;
-use kube::api::{ObjectMeta, PostParams};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
+use sha2::{Digest, Sha256};
 
-use super::{Error, Result};
+use super::{Error, Result, namespaces};
 use crate::context::Context;
+use crate::form::name;
+use crate::identity::{Access, Caller, MASTERS};
+use crate::model::{CreatedUser, NewUser, User, WhoAmI};
 use crate::names;
+
+/// Where the embedded API server looks for users' tokens, and of what type they are.
+const TOKEN_NAMESPACE: &str = "kube-system";
+const TOKEN_TYPE: &str = "astrago.io/token";
+
+/// Who the caller is.
+pub(crate) fn who_am_i(context: &Context, caller: &Caller) -> WhoAmI {
+    let label = name::user_label(&caller.user).ok();
+    let tables = context.world.read();
+    let own = tables.namespaces.iter().find(|(_, namespace)| {
+        label.is_some() && namespace.labels().get(names::USER) == label.as_ref()
+    });
+    let natural = || {
+        namespaces::natural(&caller.user)
+            .ok()
+            .filter(|_| !caller.is_admin())
+    };
+    WhoAmI {
+        user: caller.user.clone(),
+        groups: caller.groups.clone(),
+        admin: caller.is_admin(),
+        namespace: own.map(|(key, _)| key.name.clone()).or_else(natural),
+    }
+}
+
+/// Adds a user: namespace, rights, token. Asked again, it gives the user a new token.
+pub(crate) async fn add(
+    context: &Context,
+    caller: &Caller,
+    wanted: &NewUser,
+) -> Result<CreatedUser> {
+    context
+        .gate
+        .demand(caller, &Access::core("create", "secrets", TOKEN_NAMESPACE))
+        .await?;
+    let user = name::user_label(&wanted.name).map_err(|message| Error::invalid("name", message))?;
+    if user != wanted.name {
+        let message =
+            format!("must consist of lower-case letters, digits and dashes; {user:?} would do");
+        return Err(Error::invalid("name", message));
+    }
+    let namespace = match &wanted.namespace {
+        Some(namespace) => namespace.clone(),
+        None => namespaces::natural(&user).map_err(|message| Error::invalid("name", message))?,
+    };
+    name::check_label(&namespace).map_err(|message| Error::invalid("namespace", message))?;
+    namespaces::make(context, &namespace, &user).await?;
+    let token = crate::random_text(40);
+    let digest: String = Sha256::digest(token.as_bytes())
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let groups = if wanted.admin { MASTERS } else { "" };
+    let data = [
+        ("user", user.as_str()),
+        ("groups", groups),
+        ("token-sha256", digest.as_str()),
+    ];
+    let data = data.map(|(key, text)| (key.to_owned(), ByteString(text.as_bytes().to_vec())));
+    let labels = [
+        (names::USER.to_owned(), user.clone()),
+        (names::USER_NAMESPACE.to_owned(), namespace.clone()),
+    ];
+    let secret = Secret {
+        metadata: ObjectMeta {
+            name: Some(secret_name(&user)),
+            labels: Some(labels.into()),
+            ..ObjectMeta::default()
+        },
+        type_: Some(TOKEN_TYPE.to_owned()),
+        data: Some(data.into()),
+        ..Secret::default()
+    };
+    let secrets: Api<Secret> = Api::namespaced(context.gate.client(caller), TOKEN_NAMESPACE);
+    let parameters = PatchParams::apply("astrago-rest").force();
+    secrets
+        .patch(&secret_name(&user), &parameters, &Patch::Apply(&secret))
+        .await
+        .map_err(|error| Error::cluster("store the token", error))?;
+    Ok(CreatedUser {
+        name: user,
+        namespace,
+        admin: wanted.admin,
+        token,
+    })
+}
+
+pub(crate) async fn list(context: &Context, caller: &Caller) -> Result<Vec<User>> {
+    let secrets: Api<Secret> = Api::namespaced(context.gate.client(caller), TOKEN_NAMESPACE);
+    let parameters = ListParams::default().labels(names::USER);
+    let found = secrets
+        .list(&parameters)
+        .await
+        .map_err(|error| Error::cluster("list the users", error))?;
+    let text = |secret: &Secret, key: &str| {
+        let bytes = secret.data.as_ref()?.get(key)?;
+        String::from_utf8(bytes.0.clone()).ok()
+    };
+    let users = found
+        .iter()
+        .filter(|secret| secret.type_.as_deref() == Some(TOKEN_TYPE));
+    Ok(users
+        .map(|secret| User {
+            name: text(secret, "user").unwrap_or_default(),
+            namespace: secret.labels().get(names::USER_NAMESPACE).cloned(),
+            admin: text(secret, "groups").is_some_and(|groups| groups.contains(MASTERS)),
+            created_at: secret.creation_timestamp().map(|time| time.0),
+        })
+        .collect())
+}
+
+/// Takes a user's token away; their namespace and jobs stay.
+pub(crate) async fn remove(context: &Context, caller: &Caller, user: &str) -> Result<()> {
+    let secrets: Api<Secret> = Api::namespaced(context.gate.client(caller), TOKEN_NAMESPACE);
+    match secrets
+        .delete(&secret_name(user), &DeleteParams::default())
+        .await
+    {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Err(Error::NotFound {
+            kind: "user",
+            name: user.to_owned(),
+            namespace: TOKEN_NAMESPACE.to_owned(),
+        }),
+        Err(error) => Err(Error::cluster("remove the user", error)),
+    }
+}
+
+fn secret_name(user: &str) -> String {
+    format!("user-{user}")
+}
 
 /// The ClusterRole that every user has, in their own namespace only.
 const USER_ROLE: &str = "astrago-user";

@@ -9,12 +9,16 @@ use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::app;
+use crate::app::list::{Filter, Sort};
+use crate::app::{self, Error};
 use crate::context::Context;
 use crate::error::Result;
 use crate::extract::{Json, Parameters};
 use crate::identity::Caller;
-use crate::model::{CreateRequest, CreateResponse, Deleted, ErrorBody, JobStatus};
+use crate::model::{
+    CreateRequest, CreateResponse, Deleted, ErrorBody, Fit, JobDetail, JobEvent, JobList, JobState,
+    JobStatus, Metric, Preview,
+};
 use crate::world::Key;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
@@ -22,8 +26,17 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
         .routes(routes!(create))
         .routes(routes!(status))
         .routes(routes!(delete))
+        .routes(routes!(list))
+        .routes(routes!(show))
         .routes(routes!(suspend))
         .routes(routes!(resume))
+        .routes(routes!(restart))
+        .routes(routes!(events))
+        .routes(routes!(metrics))
+        .routes(routes!(manifest))
+        .routes(routes!(clone))
+        .routes(routes!(preview))
+        .routes(routes!(fit))
 }
 
 /// Create a training job, in either form.
@@ -79,7 +92,7 @@ async fn delete(
 }
 
 /// Hold a job: its pods go, the job stays.
-#[utoipa::path(post, path = "/api/trainjob/{name}/suspend", tag = "jobs",
+#[utoipa::path(post, path = "/api/trainjobs/{name}/suspend", tag = "jobs",
     params(("name" = String, Path), ("namespace" = Option<String>, Query)),
     responses((status = 200, body = JobStatus), (status = "4XX", body = ErrorBody)))]
 async fn suspend(
@@ -98,7 +111,7 @@ async fn suspend(
 }
 
 /// Let a held job go on.
-#[utoipa::path(post, path = "/api/trainjob/{name}/resume", tag = "jobs",
+#[utoipa::path(post, path = "/api/trainjobs/{name}/resume", tag = "jobs",
     params(("name" = String, Path), ("namespace" = Option<String>, Query)),
     responses((status = 200, body = JobStatus), (status = "4XX", body = ErrorBody)))]
 async fn resume(
@@ -114,4 +127,184 @@ async fn resume(
     Ok(Answer(
         app::jobs::suspend(&context, &caller, &key, false).await?,
     ))
+}
+
+/// All jobs that the caller may see.
+#[utoipa::path(get, path = "/api/trainjobs", tag = "jobs",
+    params(
+        ("namespace" = Option<String>, Query),
+        ("state" = Option<JobState>, Query),
+        ("framework" = Option<String>, Query),
+        ("user" = Option<String>, Query),
+        ("q" = Option<String>, Query, description = "A part of the name, message, user or namespace"),
+        ("sort" = Option<String>, Query, description = "newest, oldest, name, state or duration"),
+        ("page" = Option<i64>, Query, minimum = 0, description = "From 0"),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 1000, description = "Jobs per page, 50 by default"),
+        ("archived" = Option<bool>, Query, description = "With jobs that are gone")),
+    responses((status = 200, body = JobList), (status = "4XX", body = ErrorBody)))]
+async fn list(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Answer<JobList>> {
+    Ok(Answer(
+        app::list::list(&context, &caller, &filter(&parameters)?).await?,
+    ))
+}
+
+fn filter(parameters: &Parameters) -> Result<Filter> {
+    let text = |name: &str| parameters.text(name).map(str::to_owned);
+    let state = parameters.text("state").map(|text| {
+        let known = JobState::ALL
+            .into_iter()
+            .find(|state| state.as_str().eq_ignore_ascii_case(text));
+        let all = JobState::ALL.map(JobState::as_str).join(", ");
+        known.ok_or_else(|| Error::invalid("state", format!("must be one of {all}, not {text:?}")))
+    });
+    let number = |value: Option<i64>, default| {
+        value
+            .and_then(|value| usize::try_from(value).ok())
+            .unwrap_or(default)
+    };
+    Ok(Filter {
+        namespace: text("namespace"),
+        state: state.transpose()?,
+        framework: text("framework"),
+        user: text("user"),
+        text: text("q"),
+        sort: parameters
+            .text("sort")
+            .map(Sort::parse)
+            .transpose()?
+            .unwrap_or_default(),
+        page: number(parameters.integer("page", 0..=1_000_000_000)?, 0),
+        limit: number(parameters.integer("limit", 1..=1000)?, 50),
+        archived: parameters.flag("archived")?,
+    })
+}
+
+/// One job in full.
+#[utoipa::path(get, path = "/api/trainjobs/{name}", tag = "jobs",
+    params(("name" = String, Path), ("namespace" = Option<String>, Query)),
+    responses((status = 200, body = JobDetail), (status = "4XX", body = ErrorBody)))]
+async fn show(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    parameters: Parameters,
+) -> Result<Answer<JobDetail>> {
+    let key = Key {
+        namespace: parameters.namespace(&caller)?,
+        name,
+    };
+    Ok(Answer(app::jobs::show(&context, &caller, &key).await?))
+}
+
+/// Start a job again, as a new job with the same code and settings.
+#[utoipa::path(post, path = "/api/trainjobs/{name}/restart", tag = "jobs",
+    params(("name" = String, Path), ("namespace" = Option<String>, Query)),
+    responses((status = 200, body = CreateResponse), (status = "4XX", body = ErrorBody)))]
+async fn restart(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    parameters: Parameters,
+) -> Result<Answer<CreateResponse>> {
+    let key = Key {
+        namespace: parameters.namespace(&caller)?,
+        name,
+    };
+    Ok(Answer(app::clone::restart(&context, &caller, &key).await?))
+}
+
+/// What happened to a job and its pods.
+#[utoipa::path(get, path = "/api/trainjobs/{name}/events", tag = "jobs",
+    params(("name" = String, Path), ("namespace" = Option<String>, Query)),
+    responses((status = 200, body = Vec<JobEvent>), (status = "4XX", body = ErrorBody)))]
+async fn events(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    parameters: Parameters,
+) -> Result<Answer<Vec<JobEvent>>> {
+    let key = Key {
+        namespace: parameters.namespace(&caller)?,
+        name,
+    };
+    Ok(Answer(app::jobs::events(&context, &caller, &key).await?))
+}
+
+/// The metrics of a job with their curves.
+#[utoipa::path(get, path = "/api/trainjobs/{name}/metrics", tag = "jobs",
+    params(("name" = String, Path), ("namespace" = Option<String>, Query)),
+    responses((status = 200, body = Vec<Metric>), (status = "4XX", body = ErrorBody)))]
+async fn metrics(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    parameters: Parameters,
+) -> Result<Answer<Vec<Metric>>> {
+    let key = Key {
+        namespace: parameters.namespace(&caller)?,
+        name,
+    };
+    let uid = app::logs::uid(&context, &caller, &key).await?;
+    Ok(Answer(context.logbook.metrics(&uid)))
+}
+
+/// The TrainJob as YAML, ready for `kubectl apply`.
+#[utoipa::path(get, path = "/api/trainjobs/{name}/manifest", tag = "jobs",
+    params(("name" = String, Path), ("namespace" = Option<String>, Query)),
+    responses((status = 200, body = String, content_type = "application/yaml"), (status = "4XX", body = ErrorBody)))]
+async fn manifest(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    parameters: Parameters,
+) -> Result<([(&'static str, &'static str); 1], String)> {
+    let key = Key {
+        namespace: parameters.namespace(&caller)?,
+        name,
+    };
+    let yaml = app::jobs::manifest(&context, &caller, &key).await?;
+    Ok(([("content-type", "application/yaml")], yaml))
+}
+
+/// The create request that would make this job again.
+#[utoipa::path(get, path = "/api/trainjobs/{name}/clone", tag = "jobs",
+    params(("name" = String, Path), ("namespace" = Option<String>, Query)),
+    responses((status = 200, body = CreateRequest), (status = "4XX", body = ErrorBody)))]
+async fn clone(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    parameters: Parameters,
+) -> Result<Answer<Value>> {
+    let key = Key {
+        namespace: parameters.namespace(&caller)?,
+        name,
+    };
+    Ok(Answer(app::clone::form(&context, &caller, &key).await?))
+}
+
+/// What a create request would become, down to the pods, and where every field comes from.
+#[utoipa::path(post, path = "/api/trainjob/preview", tag = "jobs", request_body = CreateRequest,
+    responses((status = 200, body = Preview), (status = "4XX", body = ErrorBody)))]
+async fn preview(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    Json(body): Json<Value>,
+) -> Result<Answer<Preview>> {
+    Ok(Answer(app::preview::preview(&context, &caller, &body)?))
+}
+
+/// Whether a create request would find room: now, later, or never.
+#[utoipa::path(post, path = "/api/fit", tag = "jobs", request_body = CreateRequest,
+    responses((status = 200, body = Fit), (status = "4XX", body = ErrorBody)))]
+async fn fit(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    Json(body): Json<Value>,
+) -> Result<Answer<Fit>> {
+    Ok(Answer(app::fit::fit(&context, &caller, &body)?))
 }

@@ -53,11 +53,6 @@ impl Amounts {
             gpu: self.gpu * count,
         }
     }
-
-    /// Whether this much fits into `room`. Cores are compared to the millicore.
-    pub(crate) fn fits(&self, room: &Self) -> bool {
-        self.cpu <= room.cpu + 0.0005 && self.memory <= room.memory && self.gpu <= room.gpu
-    }
 }
 
 /// What a set of requirements asks for: its requests, or its limits where it has none.

@@ -8,49 +8,89 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 use kube::ResourceExt;
 
+use crate::cause::Ending;
 use crate::model::JobNode;
 
 /// The container that trains, in every runtime.
 const TRAINING_CONTAINER: &str = "node";
 
-/// The nodes of a job, one per role and rank: the newest pod where there are several.
-pub(crate) fn nodes(pods: &[Arc<Pod>]) -> Vec<JobNode> {
-    let mut newest: BTreeMap<(String, i64), &Arc<Pod>> = BTreeMap::new();
-    for pod in pods {
-        let key = (role_of(pod).to_owned(), worker_of(pod));
+/// The job of an MPI runtime that starts the others.
+pub(super) const LAUNCHER: &str = "launcher";
+
+/// The nodes of a job, one per rank: the newest pod where there are several.
+pub(super) fn nodes(workers: &[(i64, &Arc<Pod>)]) -> Vec<JobNode> {
+    let mut newest: BTreeMap<i64, &Arc<Pod>> = BTreeMap::new();
+    for (rank, pod) in workers {
         let newer = newest
-            .get(&key)
+            .get(rank)
             .is_none_or(|other| created(pod) >= created(other));
         if newer {
-            newest.insert(key, pod);
+            newest.insert(*rank, pod);
         }
     }
-    newest.into_values().map(|pod| node_view(pod)).collect()
+    newest
+        .into_iter()
+        .map(|(rank, pod)| node_view(rank, pod))
+        .collect()
 }
 
-/// The newest pod of one rank. Ranks count within the training job; a launcher is rank 0 where
-/// there is no other.
-pub(crate) fn node_of(pods: &[Arc<Pod>], worker: i64) -> Option<&Arc<Pod>> {
-    let candidates = |launcher: bool| {
-        pods.iter()
-            .filter(move |pod| worker_of(pod) == worker && (role_of(pod) == "launcher") == launcher)
-            .max_by_key(|pod| created(pod))
-    };
-    candidates(false).or_else(|| candidates(true))
-}
-
-/// The rank of a pod in its job.
-pub(crate) fn worker_of(pod: &Pod) -> i64 {
+/// The rank of a pod among those that train; `None` for pods that fetch data or models.
+pub(super) fn rank(pod: &Pod, has_launcher: bool) -> Option<i64> {
     let index = |map: &BTreeMap<String, String>| map.get(labels::COMPLETION_INDEX)?.parse().ok();
-    index(pod.labels())
+    let index: i64 = index(pod.labels())
         .or_else(|| index(pod.annotations()))
-        .unwrap_or(0)
+        .unwrap_or(0);
+    match role_of(pod) {
+        LAUNCHER => Some(0),
+        "node" if has_launcher => Some(index + 1),
+        "dataset-initializer" | "model-initializer" => None,
+        _ => Some(index),
+    }
 }
 
-pub(crate) fn role_of(pod: &Pod) -> &str {
+fn role_of(pod: &Pod) -> &str {
     pod.labels()
         .get(labels::REPLICATED_JOB_NAME)
         .map_or("node", String::as_str)
+}
+
+/// How a pod ended, for finding the cause of a failure.
+pub(super) fn ending(pod: &Pod, node: &JobNode) -> Option<Ending> {
+    let container = container_status(pod);
+    let terminated = container
+        .and_then(|container| container.state.as_ref()?.terminated.as_ref())
+        .or_else(|| container?.last_state.as_ref()?.terminated.as_ref());
+    let init = pod
+        .status
+        .as_ref()?
+        .init_container_statuses
+        .iter()
+        .flatten()
+        .find_map(|status| {
+            let terminated = status
+                .state
+                .as_ref()?
+                .terminated
+                .as_ref()
+                .filter(|t| t.exit_code != 0)?;
+            Some((status.name.clone(), terminated))
+        });
+    let ended = init
+        .as_ref()
+        .map(|(_, terminated)| *terminated)
+        .or(terminated);
+    Some(Ending {
+        worker: node.worker,
+        exit_code: ended.map(|ended| ended.exit_code),
+        signal: ended.and_then(|ended| ended.signal),
+        reason: ended
+            .and_then(|ended| ended.reason.clone())
+            .or_else(|| node.reason.clone()),
+        message: node.message.clone(),
+        finished_at: ended.and_then(|ended| ended.finished_at.as_ref().map(|time| time.0)),
+        init_container: init.map(|(name, _)| name),
+        tail: Vec::new(),
+    })
 }
 
 pub(super) fn restarts(pod: &Pod) -> i32 {
@@ -117,7 +157,7 @@ fn created(pod: &Pod) -> Option<Timestamp> {
     pod.creation_timestamp().map(|time| time.0)
 }
 
-fn node_view(pod: &Pod) -> JobNode {
+fn node_view(worker: i64, pod: &Pod) -> JobNode {
     let status = pod.status.as_ref();
     let phase = status
         .and_then(|status| status.phase.clone())
@@ -142,7 +182,7 @@ fn node_view(pod: &Pod) -> JobNode {
         .or_else(|| status.and_then(|status| status.message.clone()))
         .or_else(|| unscheduled(pod));
     JobNode {
-        worker: worker_of(pod),
+        worker,
         role: role_of(pod).to_owned(),
         pod: pod.name_any(),
         state: if waiting.is_some() {

@@ -118,10 +118,7 @@ fn the_newest_pod_of_a_rank_counts() {
     new["metadata"]["creationTimestamp"] = json!("2025-11-05T13:03:00Z");
     new["metadata"]["name"] = json!("demo-node-0-1-fresh");
     let job = job(spec(), json!([]), vec![new, old], 1);
-    assert_eq!(
-        node_of(&job.pods, 1).unwrap().name_any(),
-        "demo-node-0-1-fresh"
-    );
-    assert_eq!(nodes(&job.pods).len(), 1);
-    assert!(node_of(&job.pods, 2).is_none());
+    assert_eq!(job.worker(1).unwrap().name_any(), "demo-node-0-1-fresh");
+    assert_eq!(job.nodes().len(), 1);
+    assert!(job.worker(2).is_none());
 }

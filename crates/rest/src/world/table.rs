@@ -51,6 +51,7 @@ impl<K: Resource> Table<K> {
         self.objects.get(key)
     }
 
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.objects.len()
     }

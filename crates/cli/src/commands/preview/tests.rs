@@ -8,12 +8,14 @@ use super::*;
 struct Command {
     #[command(flatten)]
     args: PreviewArgs,
+    #[arg(short, long, value_enum)]
+    output: Option<Format>,
 }
 
 fn run_with(arguments: &[&str]) -> Result<String> {
     let command = Command::parse_from(std::iter::once("preview").chain(arguments.iter().copied()));
     let mut out = Vec::new();
-    run(&command.args, &mut out)?;
+    run(&command.args, Form::from(command.output), &mut out)?;
     Ok(String::from_utf8(out).unwrap())
 }
 

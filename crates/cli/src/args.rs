@@ -1,0 +1,371 @@
+//! The command line, as it is parsed. `--help` is made of the comments here.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::commands::preview::PreviewArgs;
+
+/// Distributed training with only training code: on this machine, or on a cluster.
+#[derive(Debug, Parser)]
+#[command(name = "astrago", version, about, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+    /// How to print answers
+    #[arg(short, long, global = true, value_enum)]
+    pub(crate) output: Option<Format>,
+    /// When to use colours
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto)]
+    pub(crate) color: Colour,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Where the server is and who is asking.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Connection {
+    /// Address of the REST API; otherwise this machine's `astrago up`
+    #[arg(long, global = true, env = "ASTRAGO_SERVER", value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// Token for it
+    #[arg(long, global = true, env = "ASTRAGO_TOKEN", hide_env_values = true)]
+    pub(crate) token: Option<String>,
+    /// Data folder of this machine's `astrago up`
+    #[arg(long, global = true, env = "ASTRAGO_DATA_DIR", value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Namespace of the job; otherwise your own
+    #[arg(
+        short,
+        long,
+        global = true,
+        env = "ASTRAGO_NAMESPACE",
+        value_name = "NAME"
+    )]
+    pub(crate) namespace: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Table,
+    Wide,
+    Json,
+    Yaml,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Colour {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start everything on this machine: API server, controllers, node, REST API, web page
+    Up(Up),
+    /// Start the REST API and the web page against a cluster
+    Serve(Serve),
+    /// Start the controllers alone, against the API server of --kubeconfig
+    Controllers(Alone),
+    /// Start a node alone, against the API server of --kubeconfig
+    Node(NodeAlone),
+    /// Submit a training script, follow its logs and wait for its end
+    Run(Run),
+    /// List jobs
+    Jobs(Jobs),
+    /// Show one job in full
+    Job(Named),
+    /// Show a job's logs
+    Logs(Logs),
+    /// Show what happened to a job
+    Events(Named),
+    /// Delete a job, its pods and its code
+    Delete(Named),
+    /// Hold a job: its pods go, the job stays
+    Suspend(Named),
+    /// Let a held job go on
+    Resume(Named),
+    /// Start a job again, as a new job with the same code and settings
+    Restart(Named),
+    /// List the machines and what runs on them
+    Nodes,
+    /// List the runtimes
+    Runtimes,
+    /// Show what a TrainJob becomes, before it runs
+    Preview(PreviewArgs),
+    /// Create or change objects from a file of YAML or JSON
+    Apply(Apply),
+    /// Manage users
+    User(User),
+    /// Check whether this machine can run pods, and say what is missing
+    Doctor,
+    /// Print the version of this program and of the server
+    Version,
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell to complete in
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    #[command(hide = true)]
+    Man,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Up {
+    /// Address of the REST API and the web page; port 0 picks a free one
+    #[arg(
+        long,
+        default_value = "127.0.0.1:8000",
+        env = "ASTRAGO_LISTEN",
+        value_name = "ADDR"
+    )]
+    pub(crate) listen: SocketAddr,
+    /// Address of the Kubernetes API (TLS); port 0 picks a free one
+    #[arg(
+        long,
+        default_value = "127.0.0.1:8443",
+        env = "ASTRAGO_KUBE_LISTEN",
+        value_name = "ADDR"
+    )]
+    pub(crate) kube_listen: SocketAddr,
+    /// Where containers get their files from: this machine's own, or images from registries
+    #[arg(long, value_enum, default_value_t = Images::Host, env = "ASTRAGO_IMAGES")]
+    pub(crate) images: Images,
+    /// Interpreter whose environment containers see with --images host; otherwise python3 on PATH
+    #[arg(long, env = "ASTRAGO_PYTHON", value_name = "PATH")]
+    pub(crate) python: Option<PathBuf>,
+    /// What the node offers instead of what it finds, such as cpu=8,memory=32Gi,nvidia.com/gpu=2
+    #[arg(long, value_delimiter = ',', value_parser = pair, env = "ASTRAGO_CAPACITY", value_name = "NAME=AMOUNT")]
+    pub(crate) capacity: Vec<(String, String)>,
+    /// Host folder that jobs may mount (repeatable)
+    #[arg(
+        long = "allow-host-path",
+        env = "ASTRAGO_ALLOW_HOST_PATH",
+        value_delimiter = ',',
+        value_name = "DIR"
+    )]
+    pub(crate) host_paths: Vec<PathBuf>,
+    /// Run no pods here: a control plane only
+    #[arg(long)]
+    pub(crate) no_node: bool,
+    /// Ask for no token: everybody on this machine is the administrator
+    #[arg(long, env = "ASTRAGO_NO_AUTH")]
+    pub(crate) no_auth: bool,
+    /// End the pods too when stopping
+    #[arg(long)]
+    pub(crate) stop_pods: bool,
+    #[command(flatten)]
+    pub(crate) logging: Logging,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Logging {
+    /// What the server logs, such as `info` or `astrago_rest=debug`
+    #[arg(
+        long,
+        default_value = "info",
+        env = "ASTRAGO_LOG",
+        value_name = "FILTER"
+    )]
+    pub(crate) log: String,
+    /// How the server logs
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "ASTRAGO_LOG_FORMAT", value_name = "FORMAT")]
+    pub(crate) log_format: LogFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Images {
+    Host,
+    Pull,
+}
+
+impl From<Images> for astrago_node::Images {
+    fn from(images: Images) -> Self {
+        match images {
+            Images::Host => Self::Host,
+            Images::Pull => Self::Pull,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Serve {
+    /// Address of the REST API and the web page
+    #[arg(
+        long,
+        default_value = "127.0.0.1:8000",
+        env = "ASTRAGO_LISTEN",
+        value_name = "ADDR"
+    )]
+    pub(crate) listen: SocketAddr,
+    /// Cluster to work with; otherwise KUBECONFIG, or the cluster this runs in
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) logging: Logging,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Alone {
+    /// API server to work with; otherwise KUBECONFIG, or the cluster this runs in
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) logging: Logging,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct NodeAlone {
+    #[command(flatten)]
+    pub(crate) alone: Alone,
+    /// Name of the Node object; otherwise this machine's host name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Address at which the API server reaches this node's logs
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDR")]
+    pub(crate) kubelet_listen: SocketAddr,
+    /// File with the token that the API server presents for that
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubelet_token_file: Option<PathBuf>,
+    /// Where containers get their files from
+    #[arg(long, value_enum, default_value_t = Images::Host)]
+    pub(crate) images: Images,
+    /// Interpreter whose environment containers see with --images host
+    #[arg(long, value_name = "PATH")]
+    pub(crate) python: Option<PathBuf>,
+    /// What the node offers instead of what it finds
+    #[arg(long, value_delimiter = ',', value_parser = pair, value_name = "NAME=AMOUNT")]
+    pub(crate) capacity: Vec<(String, String)>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Run {
+    /// The training script
+    pub(crate) file: PathBuf,
+    /// How many nodes train together
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) nodes: i64,
+    /// pytorch, tensorflow, horovod, deepspeed, jax, xgboost or mlx; otherwise guessed from the imports
+    #[arg(long, value_name = "NAME")]
+    pub(crate) framework: Option<String>,
+    /// A runtime other than the framework's own
+    #[arg(long, value_name = "NAME")]
+    pub(crate) runtime: Option<String>,
+    /// Container image
+    #[arg(long)]
+    pub(crate) image: Option<String>,
+    /// GPUs per node
+    #[arg(long, value_name = "N")]
+    pub(crate) gpus: Option<i64>,
+    /// Cores per node, such as 4 or 500m
+    #[arg(long, value_name = "CORES")]
+    pub(crate) cpu: Option<String>,
+    /// Memory per node, such as 16Gi
+    #[arg(long, value_name = "AMOUNT")]
+    pub(crate) memory: Option<String>,
+    /// Environment variable of the script (repeatable)
+    #[arg(long = "env", short = 'e', value_parser = pair, value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<(String, String)>,
+    /// How often the whole job may be restarted
+    #[arg(long, value_name = "N")]
+    pub(crate) max_restarts: Option<i64>,
+    /// Name of the job; otherwise made of user and time
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Submit and return at once
+    #[arg(long, short)]
+    pub(crate) detach: bool,
+    /// Arguments of the script
+    #[arg(last = true)]
+    pub(crate) arguments: Vec<String>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Jobs {
+    /// All namespaces that you may see
+    #[arg(short = 'A', long)]
+    pub(crate) all_namespaces: bool,
+    /// Only jobs in this state
+    #[arg(long)]
+    pub(crate) state: Option<String>,
+    /// At most so many
+    #[arg(long, default_value_t = 100)]
+    pub(crate) limit: usize,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Named {
+    /// Name of the job
+    pub(crate) name: String,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Logs {
+    /// Name of the job
+    pub(crate) name: String,
+    /// Go on as lines are written, until the job ends
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// One worker only
+    #[arg(long, value_name = "N", conflicts_with = "all")]
+    pub(crate) worker: Option<i64>,
+    /// All workers, in the order of time (the default)
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// The attempt before this one
+    #[arg(long, conflicts_with = "follow")]
+    pub(crate) previous: bool,
+    /// Only so many lines from the end
+    #[arg(long, value_name = "N")]
+    pub(crate) tail: Option<i64>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Apply {
+    /// The file; - reads standard input
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct User {
+    #[command(subcommand)]
+    pub(crate) command: UserCommand,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum UserCommand {
+    /// Add a user and print their token
+    Add {
+        /// Name of the user
+        name: String,
+        /// May do everything
+        #[arg(long)]
+        admin: bool,
+    },
+    /// List the users
+    List,
+    /// Remove a user's token; their namespace and jobs stay
+    Remove {
+        /// Name of the user
+        name: String,
+    },
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.to_owned()))
+        }
+        _ => Err(format!("{text:?} must have the form NAME=VALUE")),
+    }
+}

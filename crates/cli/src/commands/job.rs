@@ -1,0 +1,211 @@
+//! One job: showing it and changing it.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use astrago_rest::model::{CreateResponse, Deleted, JobDetail, JobEvent, JobStatus};
+use owo_colors::OwoColorize;
+use serde_json::Value;
+
+use super::jobs::colour;
+use crate::args::{Connection, Format};
+use crate::client::{Client, escape};
+use crate::output::{self, bytes, dash, duration, short};
+
+/// `astrago job NAME`.
+pub(crate) async fn show(connection: &Connection, format: Format, name: &str) -> Result<()> {
+    let (client, query) = connect(connection).await?;
+    let job: JobDetail = client.get(&path(name, ""), &query).await?;
+    output::print(format, &job, |_| draw(&job))
+}
+
+/// `astrago events NAME`.
+pub(crate) async fn events(connection: &Connection, format: Format, name: &str) -> Result<()> {
+    let (client, query) = connect(connection).await?;
+    let events: Vec<JobEvent> = client.get(&path(name, "/events"), &query).await?;
+    output::print(format, &events, |_| {
+        if events.is_empty() {
+            return "no events\n".to_owned();
+        }
+        let rows: Vec<Vec<String>> = events.iter().map(event_row).collect();
+        output::table(&["AGE", "TYPE", "REASON", "OBJECT", "MESSAGE"], &rows)
+    })
+}
+
+fn event_row(event: &JobEvent) -> Vec<String> {
+    let warning = event.kind == "Warning";
+    let kind = if warning {
+        event.kind.yellow().to_string()
+    } else {
+        event.kind.clone()
+    };
+    let age = duration(jiff::Timestamp::now().as_second() - event.time.as_second());
+    vec![
+        age,
+        kind,
+        event.reason.clone(),
+        event.object.clone(),
+        event.message.clone(),
+    ]
+}
+
+/// `astrago delete NAME`.
+pub(crate) async fn delete(connection: &Connection, format: Format, name: &str) -> Result<()> {
+    let (client, query) = connect(connection).await?;
+    let address = format!("/api/trainjob/{}", escape(name));
+    let deleted: Deleted = client.delete(&address, &query).await?;
+    output::print(format, &deleted, |_| {
+        format!("deleted {}\n", deleted.trainjob_name)
+    })
+}
+
+/// `astrago suspend NAME`, `astrago resume NAME`.
+pub(crate) async fn act(
+    connection: &Connection,
+    format: Format,
+    name: &str,
+    action: &str,
+) -> Result<()> {
+    let (client, query) = connect(connection).await?;
+    let status: JobStatus = client
+        .post(&path(name, &format!("/{action}")), &query, None::<&Value>)
+        .await?;
+    output::print(format, &status, |_| {
+        format!("{}: {}\n", status.trainjob_name, status.message)
+    })
+}
+
+/// `astrago restart NAME`.
+pub(crate) async fn restart(connection: &Connection, format: Format, name: &str) -> Result<()> {
+    let (client, query) = connect(connection).await?;
+    let started: CreateResponse = client
+        .post(&path(name, "/restart"), &query, None::<&Value>)
+        .await?;
+    output::print(format, &started, |_| {
+        format!("started again as {}\n", started.trainjob_name)
+    })
+}
+
+async fn connect(connection: &Connection) -> Result<(Client, Vec<(&'static str, String)>)> {
+    let client = Client::connect(connection).await?;
+    let namespace = client.namespace().await?;
+    Ok((client, vec![("namespace", namespace)]))
+}
+
+/// The address of a job, or of something below it.
+pub(crate) fn path(name: &str, rest: &str) -> String {
+    format!("/api/trainjobs/{}{rest}", escape(name))
+}
+
+fn draw(job: &JobDetail) -> String {
+    let mut text = String::new();
+    for (label, value) in facts(job) {
+        let _ = writeln!(text, "{:<12}{value}", format!("{label}:"));
+    }
+    if !job.nodes.is_empty() {
+        text.push('\n');
+        text.push_str(&draw_nodes(job));
+    }
+    if let Some(failure) = &job.failure {
+        let _ = writeln!(
+            text,
+            "\n{} {}",
+            "Why it failed:".red().bold(),
+            failure.summary
+        );
+        for evidence in &failure.evidence {
+            let _ = writeln!(text, "  {}", evidence.dimmed());
+        }
+        if let Some(hint) = &failure.hint {
+            let _ = writeln!(text, "{}: {hint}", "hint".cyan().bold());
+        }
+    }
+    text
+}
+
+fn facts(job: &JobDetail) -> Vec<(String, String)> {
+    let summary = &job.summary;
+    let mut facts = Vec::new();
+    let mut fact = |label: &str, value: String| facts.push((label.to_owned(), value));
+    fact("Name", format!("{}/{}", summary.namespace, summary.name));
+    fact(
+        "State",
+        format!("{}  {}", colour(summary.state), summary.message),
+    );
+    if let Some(waiting) = &job.waiting {
+        let place = waiting
+            .position
+            .map_or_else(String::new, |place| format!("place {place} in the queue: "));
+        fact("Waits", format!("{place}{}", waiting.reason));
+    }
+    fact(
+        "Runtime",
+        format!("{} ({})", summary.runtime, dash(summary.framework.clone())),
+    );
+    fact(
+        "Nodes",
+        format!("{} of {} running", summary.nodes_running, summary.num_nodes),
+    );
+    let per_node = &summary.per_node;
+    let (cpu, memory) = (short(per_node.cpu), bytes(per_node.memory));
+    fact(
+        "Per node",
+        format!("cpu {cpu}, memory {memory}, gpu {}", per_node.gpu),
+    );
+    if let Some(progress) = &summary.progress {
+        let left = progress
+            .remaining_seconds
+            .map_or_else(String::new, |left| format!(", {} left", duration(left)));
+        fact(
+            "Progress",
+            format!("{}% ({}{left})", short(progress.percent), progress.step),
+        );
+    }
+    let phase = |seconds: Option<i64>| dash(seconds.map(duration));
+    let timeline = &job.timeline;
+    let (queued, starting) = (
+        phase(timeline.queued_seconds),
+        phase(timeline.starting_seconds),
+    );
+    let training = phase(timeline.training_seconds);
+    fact(
+        "Time",
+        format!("queued {queued}, starting {starting}, training {training}"),
+    );
+    fact("Restarts", summary.restarts.to_string());
+    let usage = &job.usage;
+    let (cpu, memory, gpu) = (
+        usage.cpu_core_hours,
+        usage.memory_gib_hours,
+        usage.gpu_hours,
+    );
+    fact(
+        "Used",
+        format!("{cpu:.2} core hours, {memory:.2} GiB hours, {gpu:.2} GPU hours"),
+    );
+    for metric in &job.metrics {
+        fact(&metric.name, metric.value.to_string());
+    }
+    facts
+}
+
+fn draw_nodes(job: &JobDetail) -> String {
+    let row = |node: &astrago_rest::model::JobNode| {
+        vec![
+            node.worker.to_string(),
+            node.role.clone(),
+            node.state.clone(),
+            dash(node.exit_code.map(|code| code.to_string())),
+            node.restarts.to_string(),
+            dash(node.machine.clone()),
+            node.pod.clone(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = job.nodes.iter().map(row).collect();
+    output::table(
+        &[
+            "WORKER", "ROLE", "STATE", "EXIT", "RESTARTS", "MACHINE", "POD",
+        ],
+        &rows,
+    )
+}

@@ -1,0 +1,175 @@
+//! Lists: jobs, machines, runtimes.
+
+use anyhow::Result;
+use astrago_rest::model::{JobList, JobState, JobSummary, NodeInfo, Runtime};
+use owo_colors::OwoColorize;
+
+use crate::args::{Connection, Format, Jobs};
+use crate::client::Client;
+use crate::output::{self, bytes, dash, duration, short};
+
+/// `astrago jobs`.
+pub(crate) async fn list(connection: &Connection, format: Format, arguments: &Jobs) -> Result<()> {
+    let client = Client::connect(connection).await?;
+    let mut query = vec![("limit", arguments.limit.to_string())];
+    if !arguments.all_namespaces && connection.namespace.is_some() {
+        query.push(("namespace", client.namespace().await?));
+    }
+    if let Some(state) = &arguments.state {
+        query.push(("state", state.clone()));
+    }
+    let jobs: JobList = client.get("/api/trainjobs", &query).await?;
+    output::print(format, &jobs, |wide| draw(&jobs, wide))
+}
+
+fn draw(jobs: &JobList, wide: bool) -> String {
+    if jobs.items.is_empty() {
+        return "no jobs; submit one with `astrago run train.py`\n".to_owned();
+    }
+    let mut headings = vec![
+        "NAMESPACE",
+        "NAME",
+        "STATE",
+        "NODES",
+        "PROGRESS",
+        "RESTARTS",
+        "AGE",
+    ];
+    if wide {
+        headings.extend(["FRAMEWORK", "USER", "CPU", "MEMORY", "GPU", "MESSAGE"]);
+    }
+    let rows: Vec<Vec<String>> = jobs.items.iter().map(|job| row(job, wide)).collect();
+    let mut text = output::table(&headings, &rows);
+    let more = jobs.total.saturating_sub(jobs.items.len());
+    if more > 0 {
+        text.push_str(&format!(
+            "… and {more} more; see them with --limit {}\n",
+            jobs.total
+        ));
+    }
+    text
+}
+
+fn row(job: &JobSummary, wide: bool) -> Vec<String> {
+    let progress = job
+        .progress
+        .as_ref()
+        .map(|progress| format!("{}%", short(progress.percent)));
+    let mut cells = vec![
+        job.namespace.clone(),
+        job.name.clone(),
+        colour(job.state),
+        format!("{}/{}", job.nodes_running, job.num_nodes),
+        dash(progress),
+        job.restarts.to_string(),
+        duration(jiff::Timestamp::now().as_second() - job.created_at.as_second()),
+    ];
+    if wide {
+        cells.extend([
+            dash(job.framework.clone()),
+            dash(job.user.clone()),
+            short(job.per_node.cpu),
+            bytes(job.per_node.memory),
+            job.per_node.gpu.to_string(),
+            job.message.clone(),
+        ]);
+    }
+    cells
+}
+
+/// A state in its colour; the colour goes away where the output is no terminal.
+pub(crate) fn colour(state: JobState) -> String {
+    let text = state.as_str();
+    match state {
+        JobState::Running => text.blue().to_string(),
+        JobState::Complete => text.green().to_string(),
+        JobState::Failed => text.red().to_string(),
+        JobState::Pending | JobState::Restarting => text.yellow().to_string(),
+        JobState::Suspended => text.dimmed().to_string(),
+    }
+}
+
+/// `astrago nodes`.
+pub(crate) async fn nodes(connection: &Connection, format: Format) -> Result<()> {
+    let client = Client::connect(connection).await?;
+    let nodes: Vec<NodeInfo> = client.get("/api/nodes", &[]).await?;
+    output::print(format, &nodes, |wide| {
+        let mut headings = vec![
+            "NAME",
+            "READY",
+            "INSTANCE-TYPE",
+            "ARCH",
+            "OS",
+            "GPU",
+            "CAPACITY-TYPE",
+            "CPU",
+            "MEMORY",
+        ];
+        if wide {
+            headings.push("JOBS");
+        }
+        let rows: Vec<Vec<String>> = nodes.iter().map(|node| node_row(node, wide)).collect();
+        output::table(&headings, &rows)
+    })
+}
+
+fn node_row(node: &NodeInfo, wide: bool) -> Vec<String> {
+    let mut cells = vec![
+        node.name.clone(),
+        if node.ready {
+            "yes".to_owned()
+        } else {
+            "no".red().to_string()
+        },
+        dash(node.instance_type.clone()),
+        node.architecture.clone(),
+        node.os.clone(),
+        format!("{}/{}", node.used.gpu, node.capacity.gpu),
+        dash(node.capacity_type.clone()),
+        format!("{}/{}", short(node.used.cpu), short(node.capacity.cpu)),
+        format!(
+            "{}/{}",
+            bytes(node.used.memory),
+            bytes(node.capacity.memory)
+        ),
+    ];
+    if wide {
+        cells.push(if node.jobs.is_empty() {
+            "-".to_owned()
+        } else {
+            node.jobs.join(" ")
+        });
+    }
+    cells
+}
+
+/// `astrago runtimes`.
+pub(crate) async fn runtimes(connection: &Connection, format: Format) -> Result<()> {
+    let client = Client::connect(connection).await?;
+    let runtimes: Vec<Runtime> = client.get("/api/runtimes", &[]).await?;
+    output::print(format, &runtimes, |wide| {
+        let mut headings = vec!["NAME", "FRAMEWORK", "NODES", "MAX-RESTARTS", "TTL"];
+        if wide {
+            headings.extend(["JOBS", "IMAGE"]);
+        }
+        let rows: Vec<Vec<String>> = runtimes
+            .iter()
+            .map(|runtime| runtime_row(runtime, wide))
+            .collect();
+        output::table(&headings, &rows)
+    })
+}
+
+fn runtime_row(runtime: &Runtime, wide: bool) -> Vec<String> {
+    let mut cells = vec![
+        runtime.name.clone(),
+        dash(runtime.framework.clone()),
+        runtime.num_nodes.to_string(),
+        dash(runtime.max_restarts.map(|count| count.to_string())),
+        dash(runtime.ttl_seconds.map(duration)),
+    ];
+    if wide {
+        cells.extend([runtime.jobs.join(","), dash(runtime.image.clone())]);
+    }
+    cells
+}

@@ -1,0 +1,140 @@
+//! Printing answers: as a table for people, as JSON or YAML for programs.
+
+use std::io::Write;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::args::Format;
+
+/// Prints `value` in the format that was asked for; `table` draws it for people.
+pub(crate) fn print<T: Serialize>(
+    format: Format,
+    value: &T,
+    table: impl FnOnce(bool) -> String,
+) -> Result<()> {
+    let text = match format {
+        Format::Table => table(false),
+        Format::Wide => table(true),
+        Format::Json => serde_json::to_string_pretty(value)? + "\n",
+        Format::Yaml => serde_saphyr::to_string(value)?,
+    };
+    write(&text)
+}
+
+/// Writes to standard output; a reader that went away is the caller's to notice.
+pub(crate) fn write(text: &str) -> Result<()> {
+    let mut out = anstream::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Lines up cells under their headings, two spaces apart.
+pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = headings.iter().map(|heading| width(heading)).collect();
+    for row in rows {
+        for (column, cell) in row.iter().enumerate() {
+            widths[column] = widths[column].max(width(cell));
+        }
+    }
+    let headings: Vec<String> = headings
+        .iter()
+        .map(|heading| (*heading).to_owned())
+        .collect();
+    let mut text = String::new();
+    for row in std::iter::once(&headings).chain(rows) {
+        let last = row.len().saturating_sub(1);
+        for (column, cell) in row.iter().enumerate() {
+            text.push_str(cell);
+            if column < last {
+                text.extend(std::iter::repeat_n(' ', widths[column] - width(cell) + 2));
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// How many columns a text takes on a terminal: escape sequences none, Hangul and the like two.
+fn width(text: &str) -> usize {
+    let mut width = 0;
+    let mut escape = false;
+    for character in text.chars() {
+        match character {
+            '\u{1b}' => escape = true,
+            'm' if escape => escape = false,
+            _ if escape => {}
+            '\u{1100}'..='\u{115f}'
+            | '\u{2e80}'..='\u{a4cf}'
+            | '\u{ac00}'..='\u{d7a3}'
+            | '\u{f900}'..='\u{faff}'
+            | '\u{ff00}'..='\u{ff60}' => width += 2,
+            _ => width += 1,
+        }
+    }
+    width
+}
+
+/// A duration in at most two units, as `2h 5m`.
+pub(crate) fn duration(seconds: i64) -> String {
+    let seconds = seconds.max(0);
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, minutes) => format!("{minutes}m {}s", seconds % 60),
+        (0, hours, minutes) => format!("{hours}h {minutes}m"),
+        (days, hours, _) => format!("{days}d {hours}h"),
+    }
+}
+
+/// Bytes in the largest unit that leaves a number above one.
+pub(crate) fn bytes(amount: i64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
+    let mut value = amount as f64;
+    for unit in ["B", "Ki", "Mi", "Gi"] {
+        if value < 1024.0 {
+            return format!("{}{unit}", short(value));
+        }
+        value /= 1024.0;
+    }
+    format!("{}Ti", short(value))
+}
+
+/// A number with one decimal, or none where it is whole.
+pub(crate) fn short(value: f64) -> String {
+    if (value - value.round()).abs() < 0.05 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.1}")
+    }
+}
+
+/// A value, or a dash where there is none.
+pub(crate) fn dash(value: Option<String>) -> String {
+    value.unwrap_or_else(|| "-".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_also_under_hangul_and_colours() {
+        let rows = vec![
+            vec!["학습".to_owned(), "a".to_owned()],
+            vec!["\u{1b}[31mred\u{1b}[0m".to_owned(), "b".to_owned()],
+        ];
+        let text = table(&["NAME", "X"], &rows);
+        assert_eq!(text, "NAME  X\n학습  a\n\u{1b}[31mred\u{1b}[0m   b\n");
+    }
+
+    #[test]
+    fn amounts_are_short() {
+        assert_eq!(duration(59), "59s");
+        assert_eq!(duration(3_725), "1h 2m");
+        assert_eq!(duration(200_000), "2d 7h");
+        assert_eq!(bytes(16 << 30), "16Gi");
+        assert_eq!(bytes(1536), "1.5Ki");
+    }
+}

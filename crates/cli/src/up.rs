@@ -1,0 +1,238 @@
+//! `astrago up`: everything on this machine, in one process.
+//!
+//! # Flow
+//!
+//! Start: data folder, API server, kinds and runtimes, then controllers, node and REST API. Each
+//! part only needs those before it. Stop is the other way round: the REST API finishes what it has
+//! begun, controllers and node stop, and the store is closed last, so that nothing that was
+//! acknowledged is lost. Pods are processes of their own supervisors and go on.
+
+pub(crate) mod data;
+mod install;
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use astrago_apiserver::{ExtraGroup, Identity, Server};
+use astrago_node::metrics::{self, Collector};
+use astrago_rest::{Authentication, Policy, Rest};
+use kube::Client;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use self::data::{DataDir, Endpoints};
+use crate::args::Up;
+use crate::exit::Failure;
+
+/// How long each part has to stop in good order before it is left behind.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A running `astrago up`.
+pub(crate) struct Running {
+    pub(crate) endpoints: Endpoints,
+    pub(crate) admin_token: String,
+    data: DataDir,
+    server: Server,
+    rest: Rest,
+    stop: Stages,
+    tasks: TaskTracker,
+}
+
+/// One token per stage of stopping, in the order in which they are cancelled.
+struct Stages {
+    requests: CancellationToken,
+    workers: CancellationToken,
+}
+
+/// Starts everything and returns when it serves.
+pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
+    check(arguments)?;
+    let rest_listener = bind(arguments.listen, "--listen").await?;
+    let kube_listener = bind(arguments.kube_listen, "--kube-listen").await?;
+    let endpoints = Endpoints {
+        rest: url("http", rest_listener.local_addr()?),
+        kube: url("https", kube_listener.local_addr()?),
+    };
+    let admin_token = data.secret("admin.token")?;
+    let kubelet_token = data.secret("kubelet.token")?;
+
+    let mut options = astrago_apiserver::Options::new(data.path().join("apiserver"));
+    options.admin_tokens = vec![admin_token.clone()];
+    options.kubelet_token.clone_from(&kubelet_token);
+    if !arguments.kube_listen.ip().is_loopback() {
+        options
+            .host_names
+            .push(arguments.kube_listen.ip().to_string());
+    }
+    let node = (!arguments.no_node).then(|| node_options(arguments, &data, kubelet_token));
+    if let Some(collector) = node.as_ref().and_then(|node| node.collector.clone()) {
+        options.extra_groups.push(ExtraGroup {
+            group: metrics::GROUP.to_owned(),
+            version: metrics::VERSION.to_owned(),
+            resources: metrics::resources(),
+            router: metrics::router(collector),
+        });
+    }
+    let server = Server::open(options)
+        .await
+        .context("failed to start the API server")?;
+    let kubeconfig = server.kubeconfig(&endpoints.kube, "admin", &admin_token, "default");
+    data.write("kubeconfig", kubeconfig.as_bytes())?;
+
+    let client = Client::new(server.local(Identity::component("astrago")), "default");
+    install::install(&client).await?;
+
+    let stop = Stages {
+        requests: CancellationToken::new(),
+        workers: CancellationToken::new(),
+    };
+    let tasks = TaskTracker::new();
+    let kube = server.clone();
+    let kube_stop = stop.workers.clone();
+    tasks.spawn(async move {
+        if let Err(error) = kube.serve(kube_listener, kube_stop).await {
+            tracing::error!(error = %chain(&error), "the Kubernetes API stopped");
+        }
+    });
+    let controllers = Client::new(server.local(Identity::component("controllers")), "default");
+    tasks.spawn(astrago_controllers::run(
+        controllers,
+        astrago_controllers::Options::embedded(),
+        stop.workers.clone(),
+    ));
+    if let Some(options) = node {
+        let client = Client::new(server.local(Identity::component("node")), "default");
+        let stop = stop.workers.clone();
+        tasks.spawn(async move {
+            if let Err(error) = astrago_node::run(client, options, stop).await {
+                tracing::error!(error = %chain(&error), "the node stopped; no pods run here");
+            }
+        });
+    }
+
+    let rest = Rest::start(rest_options(arguments, client, &data), stop.workers.clone())
+        .await
+        .context("failed to start the REST API")?;
+    let router = rest.router();
+    let rest_stop = stop.requests.clone();
+    tasks.spawn(async move {
+        let serve =
+            axum::serve(rest_listener, router).with_graceful_shutdown(rest_stop.cancelled_owned());
+        if let Err(error) = serve.await {
+            tracing::error!(%error, "the REST API stopped");
+        }
+    });
+    data.write(Endpoints::FILE, &serde_json::to_vec(&endpoints)?)?;
+    Ok(Running {
+        endpoints,
+        admin_token,
+        data,
+        server,
+        rest,
+        stop,
+        tasks,
+    })
+}
+
+impl Running {
+    /// Stops everything in order. Pods go on, unless `--stop-pods` was given to the node.
+    pub(crate) async fn stop(self) {
+        self.data.remove(Endpoints::FILE);
+        self.stop.requests.cancel();
+        // Streams never end by themselves, so the workers are told at once too.
+        self.stop.workers.cancel();
+        self.tasks.close();
+        let orderly = async {
+            self.tasks.wait().await;
+            self.rest.stopped().await;
+        };
+        if tokio::time::timeout(STOP_TIMEOUT, orderly).await.is_err() {
+            tracing::warn!("some tasks did not stop in time and are left behind");
+        }
+        self.server.close().await;
+    }
+}
+
+fn rest_options(arguments: &Up, client: Client, data: &DataDir) -> astrago_rest::Options {
+    let mut options = astrago_rest::Options::new(client, data.path().join("history"));
+    if arguments.no_auth {
+        options.authentication = Authentication::Off;
+    }
+    options.policy = Policy {
+        host_paths: arguments
+            .host_paths
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect(),
+        ..Policy::default()
+    };
+    options
+}
+
+fn node_options(arguments: &Up, data: &DataDir, kubelet_token: String) -> astrago_node::Options {
+    let mut options = astrago_node::Options::new(data.path().join("node"));
+    options.images = arguments.images.into();
+    options.python.clone_from(&arguments.python);
+    options.capacity = arguments
+        .capacity
+        .iter()
+        .cloned()
+        .collect::<BTreeMap<_, _>>();
+    options.kubelet_token = kubelet_token;
+    options.host_paths.clone_from(&arguments.host_paths);
+    options.stop_pods = arguments.stop_pods;
+    options.collector = Some(Collector::new(&options.data_dir, &options.node_name));
+    options
+}
+
+/// Refuses what would be unsafe.
+fn check(arguments: &Up) -> Result<(), Failure> {
+    let outside = !arguments.listen.ip().is_loopback();
+    if arguments.no_auth && outside {
+        return Err(Failure::theirs(format!(
+            "--no-auth makes everybody the administrator, and {} can be reached from other machines",
+            arguments.listen
+        ))
+        .hint("listen on 127.0.0.1, or leave --no-auth away"));
+    }
+    if outside {
+        return Err(Failure::theirs(format!(
+            "{} can be reached from other machines, and tokens would travel in the clear",
+            arguments.listen
+        ))
+        .hint("listen on 127.0.0.1 and put a TLS proxy before it"));
+    }
+    Ok(())
+}
+
+async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|error| {
+        let failure = Failure::theirs(format!("failed to listen on {address}")).hint(format!(
+            "choose another address with {flag}; port 0 picks a free one"
+        ));
+        anyhow::Error::from(error).context(failure)
+    })
+}
+
+/// The address under which clients on this machine reach a listener.
+fn url(scheme: &str, mut address: SocketAddr) -> String {
+    if address.ip().is_unspecified() {
+        address.set_ip(Ipv4Addr::LOCALHOST.into());
+    }
+    format!("{scheme}://{address}")
+}
+
+/// An error and its causes on one line, for the log.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,148 @@
+//! What an API server needs before jobs can run: our kinds, and the built-in runtimes.
+//!
+//! Runtimes are the administrator's to change. Each is applied when this program brings a version
+//! of it that was not installed before, and only where nobody else has changed the same fields;
+//! one that was changed or deleted is left alone. What was installed is remembered in a ConfigMap
+//! of the system namespace.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use astrago_api::ClusterTrainingRuntime;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use sha2::{Digest, Sha256};
+
+/// Who we are to server-side apply.
+const MANAGER: &str = "astrago";
+const SYSTEM_NAMESPACE: &str = "astrago-system";
+const RECORD: &str = "installed-runtimes";
+
+/// Installs everything that is missing.
+pub(crate) async fn install(client: &Client) -> Result<()> {
+    install_crds(client).await?;
+    ensure_namespace(client, SYSTEM_NAMESPACE).await?;
+    ensure_namespace(client, "default").await?;
+    install_runtimes(client).await
+}
+
+async fn install_crds(client: &Client) -> Result<()> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let parameters = PatchParams::apply(MANAGER).force();
+    let mut names = Vec::new();
+    for crd in astrago_api::crds() {
+        let name = crd.name_any();
+        api.patch(&name, &parameters, &Patch::Apply(&crd))
+            .await
+            .with_context(|| format!("failed to install the kind {name}"))?;
+        names.push(name);
+    }
+    for name in names {
+        established(&api, &name).await?;
+    }
+    Ok(())
+}
+
+/// Waits until a kind is served.
+async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> Result<()> {
+    let condition = kube::runtime::wait::conditions::is_crd_established();
+    let waiting = kube::runtime::wait::await_condition(api.clone(), name, condition);
+    tokio::time::timeout(Duration::from_secs(30), waiting)
+        .await
+        .with_context(|| format!("the kind {name} was not served in time"))?
+        .with_context(|| format!("failed to wait for the kind {name}"))?;
+    Ok(())
+}
+
+async fn ensure_namespace(client: &Client, name: &str) -> Result<()> {
+    let api: Api<Namespace> = Api::all(client.clone());
+    let object = Namespace {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..Namespace::default()
+    };
+    match api.create(&PostParams::default(), &object).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("failed to create the namespace {name}")),
+    }
+}
+
+async fn install_runtimes(client: &Client) -> Result<()> {
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
+    let record = maps
+        .get_opt(RECORD)
+        .await
+        .context("failed to read what is installed")?;
+    let installed = record.and_then(|record| record.data).unwrap_or_default();
+    let mut now_installed = installed.clone();
+    let api: Api<ClusterTrainingRuntime> = Api::all(client.clone());
+    for runtime in astrago_plan::built_in_runtimes() {
+        let name = runtime.name_any();
+        let digest = digest(runtime)?;
+        if installed.get(&name) == Some(&digest) {
+            continue;
+        }
+        match api
+            .patch(&name, &PatchParams::apply(MANAGER), &Patch::Apply(runtime))
+            .await
+        {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                tracing::info!(
+                    runtime = name,
+                    "runtime was changed by an administrator and is left as it is"
+                );
+            }
+            Err(error) => {
+                return Err(error).with_context(|| format!("failed to install the runtime {name}"));
+            }
+        }
+        now_installed.insert(name, digest);
+    }
+    if now_installed == installed {
+        return Ok(());
+    }
+    let record = ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(RECORD.to_owned()),
+            ..ObjectMeta::default()
+        },
+        data: Some(now_installed),
+        ..ConfigMap::default()
+    };
+    let parameters = PatchParams::apply(MANAGER).force();
+    maps.patch(RECORD, &parameters, &Patch::Apply(&record))
+        .await
+        .context("failed to record what is installed")?;
+    Ok(())
+}
+
+/// What tells one version of a runtime from another.
+fn digest(runtime: &ClusterTrainingRuntime) -> Result<String> {
+    let bytes = serde_json::to_vec(runtime).context("failed to write down a runtime")?;
+    Ok(Sha256::digest(bytes)
+        .iter()
+        .take(16)
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_of_a_runtime_changes_its_digest() {
+        let runtime = astrago_plan::built_in_runtime("pytorch-simple").unwrap();
+        let mut changed = runtime.clone();
+        changed
+            .labels_mut()
+            .insert("changed".to_owned(), "yes".to_owned());
+        assert_ne!(digest(runtime).unwrap(), digest(&changed).unwrap());
+    }
+}

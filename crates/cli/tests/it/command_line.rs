@@ -1,0 +1,189 @@
+//! What the program says when it is used wrongly, and how it answers without running any pods.
+
+use serde_json::json;
+
+use crate::harness::{Up, astrago};
+
+fn error_of(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = astrago().args(arguments).output().unwrap();
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
+}
+
+#[test]
+fn without_a_server_clients_say_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, stderr) = error_of(&["jobs", "--data-dir", folder.path().to_str().unwrap()]);
+    assert_eq!(code, Some(2));
+    insta::assert_snapshot!(stderr, @r"
+    error: there is no server on this machine
+
+    hint: start one with `astrago up`, or name one with --server URL
+    ");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_our_fault_and_says_so() {
+    let (code, stderr) = error_of(&["jobs", "--server", "http://127.0.0.1:1"]);
+    assert_eq!(code, Some(2));
+    assert!(
+        stderr.starts_with("error: failed to reach the server at http://127.0.0.1:1\n"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("  caused by: "), "{stderr}");
+}
+
+#[test]
+fn no_authentication_is_refused_beyond_loopback() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let (code, stderr) = error_of(&[
+        "up",
+        "--no-auth",
+        "--listen",
+        "0.0.0.0:0",
+        "--data-dir",
+        data,
+    ]);
+    assert_eq!(code, Some(1));
+    assert!(
+        stderr.contains("--no-auth makes everybody the administrator"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn one_folder_serves_one_up_and_tells_the_second() {
+    let up = Up::start(&["--no-node"]);
+    let data = up.folder.path().join("data");
+    let (code, stderr) = error_of(&["up", "--data-dir", data.to_str().unwrap()]);
+    assert_eq!(code, Some(1));
+    assert!(
+        stderr.contains("another `astrago up` already uses"),
+        "{stderr}"
+    );
+    let endpoints = std::fs::read_to_string(data.join("endpoints.json")).unwrap();
+    let endpoints: serde_json::Value = serde_json::from_str(&endpoints).unwrap();
+    assert_eq!(endpoints["rest"], format!("http://{}", up.address));
+    let (code, _) = up.stop();
+    assert_eq!(code, Some(0));
+    assert!(!data.join("endpoints.json").exists());
+}
+
+#[test]
+fn users_are_kept_apart() {
+    let up = Up::start(&["--no-node"]);
+    let (code, body) = up.get("/api/trainjobs");
+    assert_eq!(
+        (code, &body["error"]["code"]),
+        (401, &json!("unauthenticated"))
+    );
+    let token = |name: &str| {
+        let output = up.run(&["user", "add", name, "-o", "json"]);
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let user: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        format!("authorization: Bearer {}", user["token"].as_str().unwrap())
+    };
+    let (kim, lee) = (token("kim"), token("lee"));
+    let form = |user: &str, namespace: &str| json!({ "user_id": user, "namespace": namespace, "framework": "pytorch", "training_code": "print()", "num_nodes": 1 });
+    let create = |form: &serde_json::Value, who: &str| {
+        up.request("POST", "/api/trainjob/create", Some(form), &[who])
+    };
+    let (code, made) = create(&form("kim", "user-kim"), &kim);
+    assert_eq!(code, 200, "{made}");
+    let name = made["trainjob_name"].as_str().unwrap();
+    for (form, who) in [
+        (form("lee", "user-kim"), &lee),
+        (form("kim", "user-kim"), &lee),
+        (form("lee", "kube-system"), &lee),
+        (form("lee", "default"), &lee),
+        (form("lee", "somebody-else"), &lee),
+    ] {
+        let (code, body) = create(&form, who);
+        assert_eq!(code, 403, "{form} {body}");
+    }
+    for path in [
+        format!("/api/trainjob/{name}/status?namespace=user-kim"),
+        format!("/api/trainjob/{name}/logs?namespace=user-kim"),
+        format!("/api/trainjobs/{name}?namespace=user-kim"),
+        format!("/api/trainjobs/{name}/events?namespace=user-kim"),
+        format!("/api/trainjobs/{name}/logs/stream?namespace=user-kim"),
+        "/api/secrets?namespace=user-kim".to_owned(),
+        "/api/users".to_owned(),
+        "/api/audit".to_owned(),
+    ] {
+        let (code, body) = up.request("GET", &path, None, &[&lee]);
+        assert_eq!(code, 403, "{path} {body}");
+    }
+    let (_, list) = up.request("GET", "/api/trainjobs", None, &[&lee]);
+    assert_eq!(list["total"], 0, "{list}");
+    let (code, _) = up.request(
+        "DELETE",
+        &format!("/api/trainjob/{name}?namespace=user-kim"),
+        None,
+        &[&lee],
+    );
+    assert_eq!(code, 403);
+    let (code, status) = up.request(
+        "GET",
+        &format!("/api/trainjob/{name}/status"),
+        None,
+        &[&kim],
+    );
+    assert_eq!(
+        (code, &status["state"]),
+        (200, &json!("Pending")),
+        "{status}"
+    );
+}
+
+#[test]
+fn wrong_requests_are_answered_and_leave_nothing_behind() {
+    let up = Up::start(&["--no-node", "--no-auth"]);
+    let body = json!({ "user_id": 5, "namespace": "Team", "framework": "caffe", "config": { "num_nodes": 0 } });
+    let (code, answer) = up.post("/api/trainjob/create", &body);
+    assert_eq!(code, 422);
+    let fields: Vec<&str> = answer["error"]["fields"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|field| field["field"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        fields,
+        [
+            "user_id",
+            "namespace",
+            "framework",
+            "training_code",
+            "config.num_nodes"
+        ]
+    );
+    for (path, want) in [
+        ("/api/trainjob/none/status?namespace=default", 404),
+        ("/api/trainjob/none/status", 422),
+        ("/api/trainjob/none/logs?namespace=default&worker=x", 422),
+        ("/api/trainjob/none/logs?namespace=default&worker=-1", 422),
+        ("/api/nothing", 404),
+        ("/api/trainjobs?state=Sleeping", 422),
+    ] {
+        let (code, answer) = up.get(path);
+        assert_eq!(code, want, "{path} {answer}");
+        assert!(answer["error"]["message"].is_string(), "{path} {answer}");
+    }
+    let (code, _) = up.request(
+        "GET",
+        "/api/trainjobs",
+        None,
+        &["origin: http://evil.example"],
+    );
+    assert_eq!(code, 403);
+    let (_, namespaces) = up.get("/api/namespaces");
+    assert!(!namespaces.to_string().contains("Team"));
+}

@@ -1,0 +1,181 @@
+//! A running `astrago up` in a folder of its own, and a small HTTP client for it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+pub(crate) fn astrago() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_astrago"));
+    for name in [
+        "ASTRAGO_SERVER",
+        "ASTRAGO_TOKEN",
+        "ASTRAGO_DATA_DIR",
+        "ASTRAGO_NAMESPACE",
+        "KUBECONFIG",
+    ] {
+        command.env_remove(name);
+    }
+    command.env("NO_COLOR", "1");
+    command
+}
+
+/// Whether pods can be run here; prints why not, and fails instead where that must not be.
+pub(crate) fn can_run_pods() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let root = status
+        .lines()
+        .any(|line| line.starts_with("Uid:") && line.split_whitespace().nth(2) == Some("0"));
+    if root {
+        return true;
+    }
+    assert!(
+        std::env::var("CI").as_deref() != Ok("true"),
+        "CI must run this test as root"
+    );
+    println!("skipped: this test runs pods and needs root");
+    false
+}
+
+pub(crate) struct Up {
+    child: Child,
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) address: String,
+}
+
+impl Up {
+    /// Starts with free ports and waits for the ready line.
+    pub(crate) fn start(flags: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = Self::spawn(folder.path(), flags);
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let ready = lines.next().expect("the ready line").unwrap();
+        assert!(ready.starts_with("ready"), "{ready}");
+        let address = ready
+            .split("http://")
+            .nth(1)
+            .unwrap()
+            .split_whitespace()
+            .next()
+            .unwrap()
+            .to_owned();
+        Self {
+            child,
+            folder,
+            address,
+        }
+    }
+
+    fn spawn(folder: &Path, flags: &[&str]) -> Child {
+        let log = std::fs::File::create(folder.join("stderr.log")).unwrap();
+        astrago()
+            .args([
+                "up",
+                "--listen",
+                "127.0.0.1:0",
+                "--kube-listen",
+                "127.0.0.1:0",
+                "--data-dir",
+            ])
+            .arg(folder.join("data"))
+            .args(flags)
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap()
+    }
+
+    /// Runs a command against this server.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        astrago()
+            .arg("--data-dir")
+            .arg(self.folder.path().join("data"))
+            .args(arguments)
+            .output()
+            .unwrap()
+    }
+
+    pub(crate) fn get(&self, path: &str) -> (u16, Value) {
+        self.request("GET", path, None, &[])
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        self.request("POST", path, Some(body), &[])
+    }
+
+    /// One request over one connection; the answer's body as JSON.
+    pub(crate) fn request(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+        headers: &[&str],
+    ) -> (u16, Value) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(30)))
+            .unwrap();
+        let body = body.map(ToString::to_string).unwrap_or_default();
+        let mut head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n",
+            self.address,
+            body.len()
+        );
+        for header in headers {
+            head.push_str(header);
+            head.push_str("\r\n");
+        }
+        write!(stream, "{head}\r\n{body}").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let status = answer.split_whitespace().nth(1).unwrap().parse().unwrap();
+        let text = answer.split_once("\r\n\r\n").map_or("", |(_, text)| text);
+        (
+            status,
+            serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned())),
+        )
+    }
+
+    /// Waits until a look at the server gives something; shows the last look when it takes too long.
+    pub(crate) fn eventually<T>(
+        &self,
+        what: &str,
+        mut look: impl FnMut(&Self) -> Result<T, Value>,
+    ) -> T {
+        let deadline = Instant::now() + Duration::from_secs(120);
+        loop {
+            match look(self) {
+                Ok(found) => return found,
+                Err(last) if Instant::now() > deadline => {
+                    let log = std::fs::read_to_string(self.folder.path().join("stderr.log"))
+                        .unwrap_or_default();
+                    panic!("{what} did not happen; last seen: {last:#}\n{log}");
+                }
+                Err(_) => std::thread::park_timeout(Duration::from_millis(100)),
+            }
+        }
+    }
+
+    /// Sends SIGTERM and waits; tells how it ended and how long it took.
+    pub(crate) fn stop(mut self) -> (Option<i32>, Duration) {
+        let begin = Instant::now();
+        let killed = Command::new("kill")
+            .arg(self.child.id().to_string())
+            .status()
+            .unwrap();
+        assert!(killed.success());
+        let status = self.child.wait().unwrap();
+        (status.code(), begin.elapsed())
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        // A test that failed half-way must not leave processes behind.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,191 @@
+//! Lists of jobs: filtered, sorted, in pages.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+use super::{Error, Result, jobs};
+use crate::context::Context;
+use crate::identity::{Access, Caller};
+use crate::model::{JobList, JobState, JobSummary};
+use crate::view::Job;
+use crate::world::Key;
+
+/// What is wanted of all jobs.
+#[derive(Debug, Default)]
+pub(crate) struct Filter {
+    pub(crate) namespace: Option<String>,
+    pub(crate) state: Option<JobState>,
+    pub(crate) framework: Option<String>,
+    pub(crate) user: Option<String>,
+    /// A part of the name, the message or the user.
+    pub(crate) text: Option<String>,
+    pub(crate) sort: Sort,
+    pub(crate) page: usize,
+    pub(crate) limit: usize,
+    /// Jobs of the history that are gone, too.
+    pub(crate) archived: bool,
+}
+
+/// What a list is sorted by; descending where that shows the most interesting first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Sort {
+    #[default]
+    Newest,
+    Oldest,
+    Name,
+    State,
+    Duration,
+}
+
+impl Sort {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        match text {
+            "created" | "-created" | "newest" => Ok(Self::Newest),
+            "oldest" => Ok(Self::Oldest),
+            "name" => Ok(Self::Name),
+            "state" => Ok(Self::State),
+            "duration" => Ok(Self::Duration),
+            other => Err(Error::invalid(
+                "sort",
+                format!("must be newest, oldest, name, state or duration, not {other:?}"),
+            )),
+        }
+    }
+}
+
+/// At most this many records of the history are looked at for one list.
+const ARCHIVED: usize = 5000;
+
+pub(crate) async fn list(context: &Context, caller: &Caller, filter: &Filter) -> Result<JobList> {
+    let namespaces = readable(context, caller, filter.namespace.as_deref()).await?;
+    let mut items: Vec<JobSummary> = {
+        let tables = context.world.read();
+        let keys: Vec<Key> = match &filter.namespace {
+            Some(namespace) => tables
+                .jobs
+                .in_namespace(namespace)
+                .map(|(key, _)| key.clone())
+                .collect(),
+            None => tables.jobs.iter().map(|(key, _)| key.clone()).collect(),
+        };
+        keys.iter()
+            .filter(|key| namespaces.may(&key.namespace))
+            .filter_map(|key| Job::find(&tables, key))
+            .map(|job| jobs::summary(context, &job))
+            .collect()
+    };
+    if filter.archived {
+        let records = context
+            .history
+            .archived(filter.namespace.as_deref(), ARCHIVED)
+            .map_err(Error::disk)?;
+        let gone = records.into_iter().map(|record| JobSummary {
+            archived: true,
+            ..record.detail.summary
+        });
+        items.extend(gone.filter(|summary| {
+            namespaces.may(&summary.namespace) && jobs::may_see(caller, summary)
+        }));
+    }
+    items.retain(|job| matches(job, filter));
+    items.sort_by(|left, right| compare(left, right, filter.sort));
+    let total = items.len();
+    let start = filter.page.saturating_mul(filter.limit).min(total);
+    let end = start.saturating_add(filter.limit).min(total);
+    let next_page = (end < total).then_some(filter.page + 1);
+    Ok(JobList {
+        items: items.drain(start..end).collect(),
+        total,
+        next_page,
+    })
+}
+
+/// Which namespaces a caller may read jobs in.
+pub(crate) struct Readable {
+    all: bool,
+    known: HashMap<String, bool>,
+}
+
+impl Readable {
+    pub(crate) fn may(&self, namespace: &str) -> bool {
+        self.all || self.known.get(namespace).copied().unwrap_or(false)
+    }
+}
+
+/// Asks for each namespace that has jobs, or refuses at once when one was named.
+pub(crate) async fn readable(
+    context: &Context,
+    caller: &Caller,
+    namespace: Option<&str>,
+) -> Result<Readable> {
+    if caller.is_admin() || context.gate.may(caller, &Access::jobs("list", "")).await? {
+        return Ok(Readable {
+            all: true,
+            known: HashMap::new(),
+        });
+    }
+    let asked: Vec<String> = match namespace {
+        Some(namespace) => {
+            context
+                .gate
+                .demand(caller, &Access::jobs("list", namespace))
+                .await?;
+            return Ok(Readable {
+                all: false,
+                known: [(namespace.to_owned(), true)].into(),
+            });
+        }
+        None => context
+            .world
+            .read()
+            .namespaces
+            .iter()
+            .map(|(key, _)| key.name.clone())
+            .collect(),
+    };
+    let mut known = HashMap::new();
+    for namespace in asked {
+        let may = context
+            .gate
+            .may(caller, &Access::jobs("list", &namespace))
+            .await?;
+        known.insert(namespace, may);
+    }
+    Ok(Readable { all: false, known })
+}
+
+fn matches(job: &JobSummary, filter: &Filter) -> bool {
+    let same = |want: &Option<String>, have: &Option<String>| want.is_none() || want == have;
+    let text = filter.text.as_ref().is_none_or(|text| {
+        let text = text.to_lowercase();
+        let fields = [
+            Some(&job.name),
+            Some(&job.message),
+            job.user.as_ref(),
+            Some(&job.namespace),
+        ];
+        fields
+            .into_iter()
+            .flatten()
+            .any(|field| field.to_lowercase().contains(&text))
+    });
+    filter.state.is_none_or(|state| state == job.state)
+        && same(&filter.framework, &job.framework)
+        && same(&filter.user, &job.user)
+        && text
+}
+
+fn compare(left: &JobSummary, right: &JobSummary, sort: Sort) -> Ordering {
+    let by_name = || (&left.namespace, &left.name).cmp(&(&right.namespace, &right.name));
+    let newest = || right.created_at.cmp(&left.created_at).then_with(by_name);
+    match sort {
+        Sort::Newest => newest(),
+        Sort::Oldest => left.created_at.cmp(&right.created_at).then_with(by_name),
+        Sort::Name => left.name.cmp(&right.name).then_with(by_name),
+        Sort::State => left.state.cmp(&right.state).then_with(newest),
+        Sort::Duration => right
+            .duration_seconds
+            .cmp(&left.duration_seconds)
+            .then_with(by_name),
+    }
+}

@@ -1,0 +1,74 @@
+//! Keeping a job's record while it changes.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, ResourceExt};
+use serde_json::Value;
+
+use super::{events, jobs};
+use crate::context::Context;
+use crate::form::manifest;
+use crate::history::{self, Record};
+use crate::view::Job;
+use crate::world::Key;
+
+/// Writes the record of a job as it is now.
+pub(crate) async fn write(context: &Context, key: &Key) {
+    let Some(job) = Job::find(&context.world.read(), key) else {
+        return;
+    };
+    let uid = job.job.uid().unwrap_or_default();
+    let detail = jobs::detail(context, &job);
+    let finished = detail.summary.state.is_finished();
+    let known = context.history.find(&key.namespace, &key.name);
+    let known = known
+        .ok()
+        .flatten()
+        .filter(|record| record.detail.summary.uid == uid);
+    let code = match known.and_then(|record| record.code) {
+        Some(code) => Some(code),
+        None => code_of(context, key).await,
+    };
+    let record = Record {
+        detail,
+        manifest: serde_json::to_value(&*job.job).unwrap_or(Value::Null),
+        code,
+        events: events::of_job(&context.world.read(), key),
+    };
+    report(context.history.put(&record, context.now()), key);
+    if finished && context.logbook.all_complete(&uid) {
+        context.logbook.forget(&uid);
+    }
+}
+
+/// Notes that a job is gone.
+pub(crate) async fn gone(context: &Context, key: &Key) {
+    report(
+        context
+            .history
+            .gone(&key.namespace, &key.name, context.now()),
+        key,
+    );
+}
+
+/// The code of a job, as its ConfigMap has it.
+pub(crate) async fn code_of(context: &Context, key: &Key) -> Option<String> {
+    let maps: Api<ConfigMap> = Api::namespaced(context.client.clone(), &key.namespace);
+    let map = maps
+        .get_opt(&manifest::code_config_map_name(&key.name))
+        .await
+        .ok()
+        .flatten()?;
+    map.data?.remove("train.py")
+}
+
+fn report(result: history::Result<()>, key: &Key) {
+    if let Err(error) = result {
+        let error = crate::error::chain(&error);
+        tracing::error!(
+            namespace = key.namespace,
+            job = key.name,
+            error,
+            "failed to keep the job's record"
+        );
+    }
+}

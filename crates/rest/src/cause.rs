@@ -1,0 +1,192 @@
+//! Why a job failed, in plain words. Pure.
+//!
+//! Two kinds of evidence are put together: what the system saw (exit codes, signals, out of
+//! memory, images) and what the code printed last. The node that failed first speaks: the others
+//! mostly fail because it is gone.
+
+mod lines;
+
+#[cfg(test)]
+mod tests;
+
+use jiff::Timestamp;
+
+use crate::model::{Failure, FailureKind};
+
+/// What is known about one node at its end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ending {
+    pub(crate) worker: i64,
+    pub(crate) exit_code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    /// The container's reason, such as `OOMKilled` or `ErrImagePull`.
+    pub(crate) reason: Option<String>,
+    pub(crate) message: Option<String>,
+    pub(crate) finished_at: Option<Timestamp>,
+    /// The init container that failed, if one did.
+    pub(crate) init_container: Option<String>,
+    /// The last lines that it printed.
+    pub(crate) tail: Vec<String>,
+}
+
+/// Finds the cause. `condition` is the reason and message of the job's Failed condition.
+pub(crate) fn explain(endings: &[Ending], condition: Option<(&str, &str)>) -> Option<Failure> {
+    if let Some(("DeadlineExceeded", _)) = condition {
+        return Some(Failure {
+            kind: FailureKind::Deadline,
+            summary: "The job took longer than its deadline allows and was ended.".to_owned(),
+            worker: None,
+            exit_code: None,
+            evidence: Vec::new(),
+            hint: Some("raise deadline_seconds, or make the training shorter".to_owned()),
+        });
+    }
+    let first = first_to_fail(endings);
+    if let Some(ending) = first {
+        return Some(explain_node(ending, endings.len() > 1));
+    }
+    let (_, message) = condition?;
+    Some(Failure {
+        kind: FailureKind::Configuration,
+        summary: format!("The job could not be run: {message}"),
+        worker: None,
+        exit_code: None,
+        evidence: Vec::new(),
+        hint: None,
+    })
+}
+
+/// The node whose failure is the cause. Nodes that were only told to stop, or that lost their
+/// peer, count after one that failed by itself.
+fn first_to_fail(endings: &[Ending]) -> Option<&Ending> {
+    let failed = |ending: &&Ending| {
+        ending.exit_code.is_some_and(|code| code != 0)
+            || ending.exit_code.is_none() && ending.reason.is_some()
+    };
+    let is_victim = |ending: &Ending| {
+        let told_to_stop = ending.signal == Some(15) || ending.exit_code == Some(143);
+        let lost_its_peer = lines::find(&ending.tail).is_some_and(|found| found.is_consequence);
+        told_to_stop || lost_its_peer
+    };
+    endings
+        .iter()
+        .filter(failed)
+        .min_by_key(|ending| (is_victim(ending), ending.finished_at, ending.worker))
+}
+
+fn explain_node(ending: &Ending, several: bool) -> Failure {
+    let who = if several {
+        format!("Worker {}", ending.worker)
+    } else {
+        "The training".to_owned()
+    };
+    let (kind, summary, hint) = from_system(ending, &who)
+        .or_else(|| from_lines(ending, &who))
+        .unwrap_or_else(|| from_exit_code(ending, &who));
+    let found = lines::find(&ending.tail);
+    let evidence = found.map_or_else(|| last(&ending.tail, 5), |found| found.evidence);
+    Failure {
+        kind,
+        summary,
+        worker: Some(ending.worker),
+        exit_code: ending.exit_code,
+        evidence,
+        hint,
+    }
+}
+
+type Verdict = (FailureKind, String, Option<String>);
+
+/// What the system itself knows for certain.
+fn from_system(ending: &Ending, who: &str) -> Option<Verdict> {
+    let reason = ending.reason.as_deref().unwrap_or_default();
+    let message = ending.message.as_deref().unwrap_or_default();
+    if reason == "OOMKilled" {
+        let summary =
+            format!("{who} needed more memory than its limit and was killed by the kernel.");
+        let hint = "raise the memory limit, or use a smaller batch".to_owned();
+        return Some((FailureKind::OutOfMemory, summary, Some(hint)));
+    }
+    if [
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "ErrImageNeverPull",
+    ]
+    .contains(&reason)
+    {
+        let summary =
+            format!("{who} could not start, because its image could not be fetched: {message}");
+        let hint = "check the image's name and tag, and whether it needs a pull secret".to_owned();
+        return Some((FailureKind::ImagePull, summary, Some(hint)));
+    }
+    if reason.starts_with("CreateContainer")
+        || reason == "RunContainerError"
+        || reason == "StartError"
+    {
+        return Some((
+            FailureKind::Configuration,
+            format!("{who} could not start: {message}"),
+            None,
+        ));
+    }
+    if let Some(init) = &ending.init_container
+        && init.contains("git")
+    {
+        let summary =
+            format!("{who} could not start, because the git repository could not be cloned.");
+        let hint = "check the address and the branch, and whether it needs credentials".to_owned();
+        return Some((FailureKind::GitClone, summary, Some(hint)));
+    }
+    None
+}
+
+fn from_lines(ending: &Ending, who: &str) -> Option<Verdict> {
+    let found = lines::find(&ending.tail)?;
+    Some((found.kind, found.summary(who), found.hint))
+}
+
+fn from_exit_code(ending: &Ending, who: &str) -> Verdict {
+    let code = ending.exit_code.unwrap_or(-1);
+    let signal = ending
+        .signal
+        .or_else(|| (code > 128 && code < 160).then_some(code - 128));
+    if let Some(signal) = signal {
+        let (name, hint) = match signal {
+            2 => ("SIGINT, as Ctrl-C sends it", None),
+            6 => ("SIGABRT: a library gave up", None),
+            7 => (
+                "SIGBUS, often a full /dev/shm",
+                Some("add a volume with memory at /dev/shm"),
+            ),
+            9 => (
+                "SIGKILL",
+                Some("if nobody killed it, it may have run out of memory"),
+            ),
+            11 => ("SIGSEGV: a crash in native code", None),
+            15 => ("SIGTERM: it was told to stop", None),
+            _ => ("a signal", None),
+        };
+        let summary = format!("{who} was ended by signal {signal} ({name}).");
+        return (FailureKind::Signal, summary, hint.map(str::to_owned));
+    }
+    let (kind, text) = match code {
+        127 => (
+            FailureKind::CommandNotFound,
+            "its command was not found".to_owned(),
+        ),
+        126 => (
+            FailureKind::CommandNotFound,
+            "its command may not be executed".to_owned(),
+        ),
+        code => (
+            FailureKind::NonZeroExit,
+            format!("it ended with exit code {code}"),
+        ),
+    };
+    (kind, format!("{who} failed: {text}."), None)
+}
+
+fn last(lines: &[String], count: usize) -> Vec<String> {
+    lines[lines.len().saturating_sub(count)..].to_vec()
+}

@@ -1,0 +1,234 @@
+//! What remains of a job when its pods and its TrainJob are gone. The only SQL of this crate.
+//!
+//! A job's record is written whenever it changes, so that it is there at whatever moment the job
+//! is deleted. Logs are files beside the database (see [`logbook`](crate::logbook)); metrics are
+//! read from them again when somebody asks.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, params};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::model::{AuditEntry, JobDetail, JobEvent};
+
+/// Why the history could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("failed to open the history")]
+    Open(#[source] rusqlite::Error),
+    #[error("failed to read or write the history")]
+    Sql(#[from] rusqlite::Error),
+    #[error("failed to understand a record of the history")]
+    Record(#[from] serde_json::Error),
+}
+
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A job as it was last seen.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) detail: JobDetail,
+    pub(crate) manifest: Value,
+    pub(crate) code: Option<String>,
+    pub(crate) events: Vec<JobEvent>,
+}
+
+/// The database of records and of the audit trail.
+pub(crate) struct History {
+    connection: Mutex<Connection>,
+}
+
+const SCHEMA: &str = "
+    PRAGMA journal_mode = WAL;
+    PRAGMA synchronous = NORMAL;
+    CREATE TABLE IF NOT EXISTS job (
+        uid TEXT PRIMARY KEY,
+        namespace TEXT NOT NULL,
+        name TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        seen_at INTEGER NOT NULL,
+        gone_at INTEGER,
+        record TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX IF NOT EXISTS job_by_name ON job (namespace, name, created_at);
+    CREATE TABLE IF NOT EXISTS audit (
+        time INTEGER NOT NULL,
+        namespace TEXT NOT NULL,
+        entry TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX IF NOT EXISTS audit_by_time ON audit (time);
+";
+
+impl History {
+    pub(crate) fn open(directory: &Path) -> Result<Self> {
+        let connection = Connection::open(directory.join("history.db")).map_err(Error::Open)?;
+        connection.execute_batch(SCHEMA).map_err(Error::Open)?;
+        Ok(Self {
+            connection: Mutex::new(connection),
+        })
+    }
+
+    /// Writes a job's record anew.
+    pub(crate) fn put(&self, record: &Record, now: Timestamp) -> Result<()> {
+        let summary = &record.detail.summary;
+        let json = serde_json::to_string(record)?;
+        self.with(|connection| {
+            connection.execute(
+                "INSERT INTO job (uid, namespace, name, created_at, seen_at, record) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+                 ON CONFLICT (uid) DO UPDATE SET seen_at = ?5, record = ?6",
+                params![summary.uid, summary.namespace, summary.name, summary.created_at.as_second(), now.as_second(), json],
+            )?;
+            Ok(())
+        })
+    }
+
+    /// The job of this name is gone from the cluster.
+    pub(crate) fn gone(&self, namespace: &str, name: &str, now: Timestamp) -> Result<()> {
+        self.with(|connection| {
+            connection.execute(
+                "UPDATE job SET gone_at = ?3 WHERE namespace = ?1 AND name = ?2 AND gone_at IS NULL",
+                params![namespace, name, now.as_second()],
+            )?;
+            Ok(())
+        })
+    }
+
+    /// The newest record of a name.
+    pub(crate) fn find(&self, namespace: &str, name: &str) -> Result<Option<Record>> {
+        let json: Option<String> = self.with(|connection| {
+            connection
+                .query_row(
+                    "SELECT record FROM job WHERE namespace = ?1 AND name = ?2 ORDER BY created_at DESC LIMIT 1",
+                    params![namespace, name],
+                    |row| row.get(0),
+                )
+                .optional()
+                .map_err(Error::from)
+        })?;
+        json.map(|json| serde_json::from_str(&json).map_err(Error::from))
+            .transpose()
+    }
+
+    /// Records of jobs that are gone, the newest first.
+    pub(crate) fn archived(&self, namespace: Option<&str>, limit: usize) -> Result<Vec<Record>> {
+        let jsons: Vec<String> = self.with(|connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT record FROM job WHERE gone_at IS NOT NULL AND (?1 IS NULL OR namespace = ?1)
+                 ORDER BY created_at DESC LIMIT ?2",
+            )?;
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            let rows = statement.query_map(params![namespace, limit], |row| row.get(0))?;
+            rows.collect::<Result<_, _>>().map_err(Error::from)
+        })?;
+        jsons
+            .iter()
+            .map(|json| serde_json::from_str(json).map_err(Error::from))
+            .collect()
+    }
+
+    /// Removes what is older than `before`, and returns the removed jobs so that their logs can go too.
+    pub(crate) fn expire(&self, before: Timestamp) -> Result<Vec<String>> {
+        self.with(|connection| {
+            connection.execute(
+                "DELETE FROM audit WHERE time < ?1",
+                params![before.as_second()],
+            )?;
+            let mut statement = connection.prepare_cached(
+                "DELETE FROM job WHERE gone_at IS NOT NULL AND gone_at < ?1 RETURNING uid",
+            )?;
+            let rows = statement.query_map(params![before.as_second()], |row| row.get(0))?;
+            rows.collect::<Result<_, _>>().map_err(Error::from)
+        })
+    }
+
+    pub(crate) fn audit(&self, entry: &AuditEntry) -> Result<()> {
+        let json = serde_json::to_string(entry)?;
+        self.with(|connection| {
+            connection.execute(
+                "INSERT INTO audit (time, namespace, entry) VALUES (?1, ?2, ?3)",
+                params![entry.time.as_second(), entry.namespace, json],
+            )?;
+            Ok(())
+        })
+    }
+
+    /// The newest entries of the audit trail.
+    pub(crate) fn audit_trail(&self, limit: usize) -> Result<Vec<AuditEntry>> {
+        let jsons: Vec<String> = self.with(|connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT entry FROM audit ORDER BY time DESC, rowid DESC LIMIT ?1",
+            )?;
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            let rows = statement.query_map(params![limit], |row| row.get(0))?;
+            rows.collect::<Result<_, _>>().map_err(Error::from)
+        })?;
+        jsons
+            .iter()
+            .map(|json| serde_json::from_str(json).map_err(Error::from))
+            .collect()
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        work(
+            &self
+                .connection
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn record(uid: &str, name: &str, created: i64) -> Record {
+        let detail = json!({
+            "name": name, "namespace": "team", "uid": uid, "user": null, "framework": null, "runtime": "r",
+            "state": "Complete", "message": "", "num_nodes": 1, "nodes_running": 0,
+            "per_node": { "cpu": 0.0, "memory": 0, "gpu": 0 },
+            "created_at": Timestamp::from_second(created).unwrap(), "started_at": null, "completed_at": null,
+            "duration_seconds": 0, "restarts": 0, "progress": null, "image": null, "command": [], "max_restarts": null,
+            "nodes": [], "timeline": {}, "waiting": null, "failure": null,
+            "usage": { "cpu_core_hours": 0.0, "memory_gib_hours": 0.0, "gpu_hours": 0.0 }, "metrics": [],
+        });
+        Record {
+            detail: serde_json::from_value(detail).unwrap(),
+            manifest: json!({}),
+            code: Some("print()".to_owned()),
+            events: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_record_outlives_its_job_and_expires() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let history = History::open(folder.path()).unwrap();
+        history.put(&record("1", "demo", 10), at(11)).unwrap();
+        history.put(&record("2", "demo", 20), at(21)).unwrap();
+        assert!(history.archived(None, 10).unwrap().is_empty());
+        history.gone("team", "demo", at(30)).unwrap();
+        drop(history);
+        let history = History::open(folder.path()).unwrap();
+        assert_eq!(
+            history
+                .find("team", "demo")
+                .unwrap()
+                .unwrap()
+                .detail
+                .summary
+                .uid,
+            "2"
+        );
+        assert_eq!(history.archived(Some("team"), 10).unwrap().len(), 2);
+        assert!(history.archived(Some("other"), 10).unwrap().is_empty());
+        assert!(history.expire(at(30)).unwrap().is_empty());
+        assert_eq!(history.expire(at(31)).unwrap(), ["1", "2"]);
+    }
+}

@@ -1,0 +1,384 @@
+//! The logs of all jobs, in files of our own.
+//!
+//! Every container's log is read once, by [`recorder`], and written here line by line with its
+//! time. Everything else reads these files: followers, however many; search; metrics; and whoever
+//! looks at a job that is long gone. A follower holds no connection to a node, only a position.
+//!
+//! ```text
+//! logs/{job's uid}/{worker}.{attempt}.log     "2025-11-05T13:00:00.123456789Z text\n"
+//! logs/{job's uid}/{worker}.{attempt}.end     the container has ended and all of it is written
+//! ```
+//! An attempt is the pod's creation time and its container's restart count, so that the names
+//! sort in the order in which the attempts ran.
+
+pub(crate) mod recorder;
+mod search;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+pub(crate) use self::search::{Query, search};
+use crate::model::{LogLine, Metric, MetricPoint, Progress};
+use crate::progress::Reader;
+
+/// Points per metric and worker; older ones are thinned out evenly beyond it.
+const POINTS: usize = 1000;
+
+/// The log of one attempt of one worker.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Attempt {
+    pub(crate) worker: i64,
+    pub(crate) id: String,
+}
+
+impl Attempt {
+    pub(crate) fn new(worker: i64, created: i64, restarts: i32) -> Self {
+        Self {
+            worker,
+            id: format!("{created:012}-{restarts:04}"),
+        }
+    }
+
+    fn file_name(&self) -> String {
+        format!("{:05}.{}.log", self.worker, self.id)
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        let (worker, id) = name.strip_suffix(".log")?.split_once('.')?;
+        Some(Self {
+            worker: worker.parse().ok()?,
+            id: id.to_owned(),
+        })
+    }
+}
+
+pub(crate) struct Logbook {
+    root: PathBuf,
+    live: Mutex<HashMap<String, Live>>,
+}
+
+/// A job whose log grows.
+struct Live {
+    grown: watch::Sender<u64>,
+    metrics: Metrics,
+}
+
+impl Logbook {
+    pub(crate) fn open(directory: &Path) -> io::Result<Self> {
+        let root = directory.join("logs");
+        std::fs::create_dir_all(&root)?;
+        Ok(Self {
+            root,
+            live: Mutex::default(),
+        })
+    }
+
+    /// The attempts of a job of which there is a log, by worker and time.
+    pub(crate) fn attempts(&self, uid: &str) -> Vec<Attempt> {
+        let Ok(entries) = std::fs::read_dir(self.folder(uid)) else {
+            return Vec::new();
+        };
+        let names = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok());
+        let mut attempts: Vec<Attempt> = names.filter_map(|name| Attempt::parse(&name)).collect();
+        attempts.sort();
+        attempts
+    }
+
+    /// The last attempt of each worker, or with `previous` the one before it.
+    pub(crate) fn latest(&self, uid: &str, worker: Option<i64>, previous: bool) -> Vec<Attempt> {
+        let mut by_worker: BTreeMap<i64, Vec<Attempt>> = BTreeMap::new();
+        for attempt in self.attempts(uid) {
+            by_worker.entry(attempt.worker).or_default().push(attempt);
+        }
+        by_worker
+            .into_iter()
+            .filter(|(number, _)| worker.is_none_or(|wanted| wanted == *number))
+            .filter_map(|(_, mut attempts)| {
+                if previous {
+                    attempts.pop();
+                }
+                attempts.pop()
+            })
+            .collect()
+    }
+
+    /// Reads an attempt from a byte on, whole lines only; returns the lines, each with the position after it.
+    pub(crate) fn read(
+        &self,
+        uid: &str,
+        attempt: &Attempt,
+        from: u64,
+        most: usize,
+    ) -> io::Result<Vec<(u64, LogLine)>> {
+        let mut file = match File::open(self.path(uid, attempt)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        file.seek(SeekFrom::Start(from))?;
+        let mut reader = BufReader::new(file);
+        let mut position = from;
+        let mut lines = Vec::new();
+        let mut bytes = Vec::new();
+        while lines.len() < most {
+            bytes.clear();
+            let read = reader.read_until(b'\n', &mut bytes)?;
+            if bytes.last() != Some(&b'\n') {
+                break;
+            }
+            position += read as u64;
+            lines.push((position, line(attempt.worker, &bytes)));
+        }
+        Ok(lines)
+    }
+
+    /// The last lines of an attempt.
+    pub(crate) fn tail(
+        &self,
+        uid: &str,
+        attempt: &Attempt,
+        count: usize,
+    ) -> io::Result<Vec<LogLine>> {
+        // Most lines are short; twice the guess until there are enough or the file begins.
+        let mut file = match File::open(self.path(uid, attempt)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let length = file.metadata()?.len();
+        let mut window = (count as u64 + 1) * 256;
+        loop {
+            let start = length.saturating_sub(window);
+            file.seek(SeekFrom::Start(start))?;
+            let mut bytes = Vec::new();
+            file.by_ref().take(length - start).read_to_end(&mut bytes)?;
+            let from = if start == 0 {
+                0
+            } else {
+                bytes
+                    .iter()
+                    .position(|byte| *byte == b'\n')
+                    .map_or(bytes.len(), |at| at + 1)
+            };
+            let lines: Vec<&[u8]> = bytes[from..]
+                .split_inclusive(|byte| *byte == b'\n')
+                .collect();
+            if lines.len() >= count || start == 0 {
+                let skip = lines.len().saturating_sub(count);
+                return Ok(lines[skip..]
+                    .iter()
+                    .map(|bytes| line(attempt.worker, bytes))
+                    .collect());
+            }
+            window *= 2;
+        }
+    }
+
+    /// Tells when the log of a job grows; `None` when it no longer does.
+    pub(crate) fn grows(&self, uid: &str) -> Option<watch::Receiver<u64>> {
+        let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        live.get(uid).map(|live| live.grown.subscribe())
+    }
+
+    /// Where a job stands, by what it prints. Rank 0 speaks for all, as it does in most programs.
+    pub(crate) fn progress(&self, uid: &str) -> Option<Progress> {
+        let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        live.get(uid).and_then(|live| live.metrics.progress())
+    }
+
+    /// All metrics of a job with their curves.
+    pub(crate) fn metrics(&self, uid: &str) -> Vec<Metric> {
+        if let Some(live) = self
+            .live
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(uid)
+        {
+            return live.metrics.all();
+        }
+        let mut metrics = Metrics::default();
+        for attempt in self.attempts(uid) {
+            let mut position = 0;
+            while let Ok(lines) = self.read(uid, &attempt, position, 10_000) {
+                let Some((last, _)) = lines.last() else { break };
+                position = *last;
+                for (_, line) in &lines {
+                    metrics.line(line);
+                }
+            }
+        }
+        metrics.all()
+    }
+
+    pub(crate) fn remove(&self, uid: &str) {
+        if let Err(error) = std::fs::remove_dir_all(self.folder(uid))
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(uid, %error, "failed to remove old logs");
+        }
+    }
+
+    fn folder(&self, uid: &str) -> PathBuf {
+        // A uid comes from the API server; still, nothing in it may lead out of the folder.
+        let safe: String = uid
+            .chars()
+            .filter(|c| c.is_ascii_alphanumeric() || *c == '-')
+            .collect();
+        self.root.join(safe)
+    }
+
+    pub(crate) fn path(&self, uid: &str, attempt: &Attempt) -> PathBuf {
+        self.folder(uid).join(attempt.file_name())
+    }
+}
+
+/// A line of a file: its time, and its text.
+fn line(worker: i64, bytes: &[u8]) -> LogLine {
+    let text = String::from_utf8_lossy(bytes);
+    let text = text.trim_end_matches(['\n', '\r']);
+    let (time, rest) = match text.split_once(' ') {
+        Some((time, rest)) => (time.parse::<Timestamp>().ok(), rest),
+        None => (text.parse::<Timestamp>().ok(), ""),
+    };
+    match time {
+        Some(_) => LogLine {
+            time,
+            worker,
+            text: rest.to_owned(),
+        },
+        None => LogLine {
+            time,
+            worker,
+            text: text.to_owned(),
+        },
+    }
+}
+
+/// The metrics of one job as they come.
+#[derive(Default)]
+struct Metrics {
+    readers: BTreeMap<i64, Reader>,
+    curves: BTreeMap<(String, i64), Vec<MetricPoint>>,
+}
+
+impl Metrics {
+    fn line(&mut self, line: &LogLine) {
+        let time = line.time.unwrap_or(Timestamp::UNIX_EPOCH);
+        let reader = self.readers.entry(line.worker).or_default();
+        for (name, step, value) in reader.line(time, &line.text) {
+            let points = self.curves.entry((name, line.worker)).or_default();
+            points.push(MetricPoint {
+                time,
+                worker: line.worker,
+                step,
+                value,
+            });
+            if points.len() >= 2 * POINTS {
+                let mut keep = false;
+                points.retain(|_| {
+                    keep = !keep;
+                    keep
+                });
+            }
+        }
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        self.readers.values().find_map(Reader::progress)
+    }
+
+    fn all(&self) -> Vec<Metric> {
+        let mut metrics: BTreeMap<&str, Metric> = BTreeMap::new();
+        for ((name, _), points) in &self.curves {
+            let metric = metrics.entry(name).or_insert_with(|| Metric {
+                name: name.clone(),
+                value: points.last().map_or(0.0, |point| point.value),
+                points: Vec::new(),
+            });
+            metric.points.extend(points.iter().cloned());
+        }
+        metrics.into_values().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn book(lines: &[(&str, &str)]) -> (tempfile::TempDir, Logbook) {
+        let folder = tempfile::tempdir().unwrap();
+        let book = Logbook::open(folder.path()).unwrap();
+        for (file, text) in lines {
+            let path = book.folder("uid").join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        (folder, book)
+    }
+
+    #[test]
+    fn attempts_sort_in_time_and_the_latest_is_found() {
+        let (_folder, book) = book(&[
+            ("00000.000000000010-0000.log", "a\n"),
+            ("00000.000000000010-0001.log", "b\n"),
+            ("00001.000000000009-0000.log", "c\n"),
+        ]);
+        let latest = book.latest("uid", None, false);
+        assert_eq!(latest, [Attempt::new(0, 10, 1), Attempt::new(1, 9, 0)]);
+        assert_eq!(book.latest("uid", Some(0), true), [Attempt::new(0, 10, 0)]);
+        assert!(book.latest("uid", Some(1), true).is_empty());
+    }
+
+    #[test]
+    fn reading_goes_on_where_it_stopped_and_leaves_half_lines() {
+        let (_folder, book) = book(&[(
+            "00000.000000000010-0000.log",
+            "2025-11-05T13:00:00Z one\n2025-11-05T13:00:01Z two\nhal",
+        )]);
+        let attempt = Attempt::new(0, 10, 0);
+        let first = book.read("uid", &attempt, 0, 1).unwrap();
+        assert_eq!(first[0].1.text, "one");
+        let rest = book.read("uid", &attempt, first[0].0, 10).unwrap();
+        assert_eq!(rest.len(), 1);
+        assert_eq!(rest[0].1.text, "two");
+        assert!(rest[0].1.time.is_some());
+    }
+
+    #[test]
+    fn the_tail_is_the_same_for_short_and_long_lines() {
+        let long = format!("{}\n", "x".repeat(5000));
+        let text: String = (0..100).map(|n| format!("{n} {long}")).collect();
+        let (_folder, book) = book(&[("00000.000000000010-0000.log", &text)]);
+        let tail = book.tail("uid", &Attempt::new(0, 10, 0), 3).unwrap();
+        assert_eq!(tail.len(), 3);
+        assert!(tail[0].text.starts_with("97 "));
+        assert_eq!(
+            book.tail("uid", &Attempt::new(0, 10, 0), 1000)
+                .unwrap()
+                .len(),
+            100
+        );
+    }
+
+    #[test]
+    fn metrics_of_a_job_that_is_over_are_read_from_its_files() {
+        let (_folder, book) = book(&[(
+            "00000.000000000010-0000.log",
+            "2025-11-05T13:00:00Z Epoch 1, Batch 0/469, Loss: 2.3\n2025-11-05T13:00:01Z Epoch 1, Batch 10/469, Loss: 1.3\n",
+        )]);
+        let metrics = book.metrics("uid");
+        assert_eq!(metrics.len(), 1);
+        assert_eq!(
+            (metrics[0].name.as_str(), metrics[0].points.len()),
+            ("loss", 2)
+        );
+    }
+}

@@ -1,0 +1,352 @@
+//! Reads every container's log once and writes it into the logbook; keeps the jobs' records.
+//!
+//! | task | input | output |
+//! |---|---|---|
+//! | [`run`] | changes of jobs, and a full look now and then | one task per attempt; records |
+//! | one per attempt | the container's log, followed | its file, metrics, and a sign to followers |
+//!
+//! # Guarantees
+//!
+//! A line is written once: a task that goes on after a break or a restart of this process skips
+//! as many lines as the file has.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use futures::{AsyncBufReadExt, AsyncReadExt};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::LogParams;
+use kube::{Api, ResourceExt};
+use tokio::sync::{broadcast, watch};
+
+use super::{Attempt, Live, Logbook, Metrics, line};
+use crate::app;
+use crate::context::Context;
+use crate::view::Job;
+use crate::world::{Change, Key};
+
+/// How often everything is looked at, whether or not changes were seen.
+const FULL_LOOK: Duration = Duration::from_secs(15);
+
+/// How long changes of a job are gathered before its record is written.
+const GATHER: Duration = Duration::from_millis(500);
+
+/// How long a task waits before it takes up a broken stream.
+const RETRY: Duration = Duration::from_millis(300);
+
+/// A longer line is cut; it is data that somebody printed by mistake.
+const LONGEST_LINE: u64 = 64 * 1024;
+
+/// Runs until the context stops.
+pub(crate) async fn run(context: Arc<Context>) {
+    let mut changes = context.world.changes();
+    let mut running: HashSet<(String, Attempt)> = HashSet::new();
+    let (ended, mut endings) = tokio::sync::mpsc::unbounded_channel();
+    let mut look = tokio::time::interval(FULL_LOOK);
+    loop {
+        let mut jobs: BTreeMap<Key, bool> = BTreeMap::new();
+        tokio::select! {
+            () = context.stop.cancelled() => return,
+            Some(key) = endings.recv() => { running.remove(&key); }
+            _ = look.tick() => all_jobs(&context, &mut jobs),
+            change = changes.recv() => {
+                gather(&context, change, &mut jobs);
+                tokio::time::sleep(GATHER).await;
+                loop {
+                    match changes.try_recv() {
+                        Ok(change) => gather(&context, Ok(change), &mut jobs),
+                        Err(broadcast::error::TryRecvError::Lagged(_)) => all_jobs(&context, &mut jobs),
+                        Err(_) => break,
+                    }
+                }
+            }
+        }
+        for (key, deleted) in jobs {
+            let job = Job::find(&context.world.read(), &key);
+            if let Some(job) = job {
+                for (attempt, pod) in attempts(&job) {
+                    let id = (job.job.uid().unwrap_or_default(), attempt);
+                    if context.logbook.is_complete(&id.0, &id.1) || !running.insert(id.clone()) {
+                        continue;
+                    }
+                    let (context_, ended) = (Arc::clone(&context), ended.clone());
+                    context.tasks.spawn(async move {
+                        record(&context_, &id.0, &id.1, &pod).await;
+                        let _ = ended.send(id);
+                    });
+                }
+                app::record::write(&context, &key).await;
+            } else if deleted {
+                app::record::gone(&context, &key).await;
+            }
+        }
+    }
+}
+
+fn all_jobs(context: &Context, jobs: &mut BTreeMap<Key, bool>) {
+    jobs.extend(
+        context
+            .world
+            .read()
+            .jobs
+            .iter()
+            .filter(|(_, job)| !job.is_finished())
+            .map(|(key, _)| (key.clone(), false)),
+    );
+}
+
+fn gather(
+    context: &Context,
+    change: Result<Change, broadcast::error::RecvError>,
+    jobs: &mut BTreeMap<Key, bool>,
+) {
+    match change {
+        Ok(change) => {
+            jobs.insert(change.job, change.deleted);
+        }
+        Err(_) => all_jobs(context, jobs),
+    }
+}
+
+/// The attempts that have started, with their pods.
+fn attempts(job: &Job) -> Vec<(Attempt, Arc<Pod>)> {
+    job.workers()
+        .into_iter()
+        .filter_map(|(worker, pod)| {
+            let container = app::logs::container_of(pod);
+            let status = pod.status.as_ref()?;
+            let all = status
+                .container_statuses
+                .iter()
+                .chain(&status.init_container_statuses)
+                .flatten();
+            let found = all.into_iter().find(|status| status.name == container)?;
+            let state = found.state.as_ref()?;
+            if state.running.is_none() && state.terminated.is_none() {
+                return None;
+            }
+            let created = pod
+                .creation_timestamp()
+                .map_or(0, |time| time.0.as_second());
+            Some((
+                Attempt::new(worker, created, found.restart_count),
+                Arc::clone(pod),
+            ))
+        })
+        .collect()
+}
+
+/// Follows one attempt to its end.
+async fn record(context: &Context, uid: &str, attempt: &Attempt, pod: &Pod) {
+    let book = &context.logbook;
+    book.begin(uid);
+    let mut file = match book.append(uid, attempt) {
+        Ok(file) => file,
+        Err(error) => {
+            tracing::error!(uid, %error, "failed to write the log; it is not recorded");
+            return;
+        }
+    };
+    let pods: Api<Pod> =
+        Api::namespaced(context.client.clone(), &pod.namespace().unwrap_or_default());
+    let parameters = LogParams {
+        container: Some(app::logs::container_of(pod)),
+        follow: true,
+        timestamps: true,
+        ..LogParams::default()
+    };
+    let name = pod.name_any();
+    // After some failures the next full look starts anew.
+    for _ in 0..100 {
+        let done = tokio::select! {
+            () = context.stop.cancelled() => return,
+            done = copy(&pods, &name, &parameters, &mut file, book, uid, attempt) => done,
+        };
+        match done {
+            Ok(()) => {
+                // A stream that ends before its container means that the node or the API server
+                // restarted.
+                if has_ended(context, pod, attempt) {
+                    book.complete(uid, attempt);
+                    return;
+                }
+            }
+            Err(error) => {
+                tracing::debug!(pod = pod.name_any(), %error, "log stream broke");
+                if current(context, pod).is_none() {
+                    book.complete(uid, attempt);
+                    return;
+                }
+            }
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+/// Copies what the file does not have yet.
+async fn copy(
+    pods: &Api<Pod>,
+    name: &str,
+    parameters: &LogParams,
+    file: &mut Appender,
+    book: &Logbook,
+    uid: &str,
+    attempt: &Attempt,
+) -> io::Result<()> {
+    let stream = pods
+        .log_stream(name, parameters)
+        .await
+        .map_err(io::Error::other)?;
+    let mut stream = Box::pin(stream);
+    let mut seen = 0;
+    let mut bytes = Vec::new();
+    loop {
+        bytes.clear();
+        let read = stream
+            .as_mut()
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut bytes)
+            .await?;
+        if read == 0 {
+            return Ok(());
+        }
+        if bytes.last() != Some(&b'\n') {
+            bytes.push(b'\n');
+        }
+        seen += 1;
+        if seen <= file.lines {
+            continue;
+        }
+        file.write(&bytes)?;
+        book.grew(uid, attempt.worker, &bytes);
+    }
+}
+
+/// The pod as it is now, if it still is this one.
+fn current(context: &Context, pod: &Pod) -> Option<Arc<Pod>> {
+    let key = Key::of(pod);
+    context
+        .world
+        .read()
+        .pods
+        .get(&key)
+        .filter(|now| now.uid() == pod.uid())
+        .cloned()
+}
+
+/// Whether the container of this attempt is over, as far as the API server knows.
+fn has_ended(context: &Context, pod: &Pod, attempt: &Attempt) -> bool {
+    let Some(now) = current(context, pod) else {
+        return true;
+    };
+    let created = now
+        .creation_timestamp()
+        .map_or(0, |time| time.0.as_second());
+    let container = app::logs::container_of(&now);
+    let Some(status) = now.status.as_ref() else {
+        return false;
+    };
+    let mut all = status
+        .container_statuses
+        .iter()
+        .chain(&status.init_container_statuses)
+        .flatten();
+    let Some(found) = all.find(|status| status.name == container) else {
+        return false;
+    };
+    let same = Attempt::new(attempt.worker, created, found.restart_count) == *attempt;
+    !same
+        || found
+            .state
+            .as_ref()
+            .is_some_and(|state| state.terminated.is_some())
+}
+
+/// A log file that is appended to.
+struct Appender {
+    file: File,
+    lines: usize,
+}
+
+impl Appender {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)?;
+        self.lines += 1;
+        Ok(())
+    }
+}
+
+impl Logbook {
+    /// Opens an attempt's file for appending; a half line at its end is cut off.
+    fn append(&self, uid: &str, attempt: &Attempt) -> io::Result<Appender> {
+        let path = self.path(uid, attempt);
+        std::fs::create_dir_all(self.folder(uid))?;
+        let file = OpenOptions::new()
+            .create(true)
+            .read(true)
+            .append(true)
+            .open(&path)?;
+        let (mut lines, mut whole) = (0, 0);
+        let mut reader = BufReader::new(&file);
+        let mut bytes = Vec::new();
+        loop {
+            bytes.clear();
+            let read = reader.read_until(b'\n', &mut bytes)?;
+            if bytes.last() != Some(&b'\n') {
+                break;
+            }
+            (lines, whole) = (lines + 1, whole + read as u64);
+            self.grew(uid, attempt.worker, &bytes);
+        }
+        file.set_len(whole)?;
+        Ok(Appender { file, lines })
+    }
+
+    fn begin(&self, uid: &str) {
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        live.entry(uid.to_owned()).or_insert_with(|| Live {
+            grown: watch::channel(0).0,
+            metrics: Metrics::default(),
+        });
+    }
+
+    fn grew(&self, uid: &str, worker: i64, bytes: &[u8]) {
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(live) = live.get_mut(uid) {
+            live.metrics.line(&line(worker, bytes));
+            live.grown.send_modify(|version| *version += 1);
+        }
+    }
+
+    fn complete(&self, uid: &str, attempt: &Attempt) {
+        if let Err(error) = File::create(self.path(uid, attempt).with_extension("end")) {
+            tracing::warn!(uid, %error, "failed to mark a log as complete; it will be read again");
+        }
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(live) = live.get_mut(uid) {
+            live.grown.send_modify(|version| *version += 1);
+        }
+    }
+
+    pub(crate) fn is_complete(&self, uid: &str, attempt: &Attempt) -> bool {
+        self.path(uid, attempt).with_extension("end").exists()
+    }
+
+    /// Whether every attempt of which there is a file has been written to its end.
+    pub(crate) fn all_complete(&self, uid: &str) -> bool {
+        self.attempts(uid)
+            .iter()
+            .all(|attempt| self.is_complete(uid, attempt))
+    }
+
+    /// The job is over and its logs are complete; followers find the end of the files.
+    pub(crate) fn forget(&self, uid: &str) {
+        self.live
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(uid);
+    }
+}

@@ -1,0 +1,193 @@
+//! Searching the logs of a job, over all workers, line by line.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+
+use memchr::memmem::Finder;
+use regex::bytes::{Regex, RegexBuilder};
+
+use super::{Attempt, Logbook};
+use crate::model::{SearchHit, SearchResult};
+
+/// What is looked for.
+pub(crate) enum Query {
+    /// These very letters.
+    Plain(String),
+    Pattern(Regex),
+}
+
+impl Query {
+    /// A pattern, or what is wrong with it.
+    pub(crate) fn pattern(text: &str) -> Result<Self, String> {
+        // The limit keeps a hostile pattern from taking the memory of the server.
+        let built = RegexBuilder::new(text).size_limit(1 << 20).build();
+        built.map(Self::Pattern).map_err(|error| error.to_string())
+    }
+}
+
+/// Searches these attempts; `context` lines are given around each hit.
+pub(crate) fn search(
+    book: &Logbook,
+    uid: &str,
+    attempts: &[Attempt],
+    query: &Query,
+    context: usize,
+    limit: usize,
+) -> io::Result<SearchResult> {
+    let mut result = SearchResult {
+        hits: Vec::new(),
+        searched: 0,
+        truncated: false,
+    };
+    for attempt in attempts {
+        let file = match File::open(book.path(uid, attempt)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        search_one(file, attempt.worker, query, context, limit, &mut result)?;
+        if result.truncated {
+            break;
+        }
+    }
+    Ok(result)
+}
+
+fn search_one(
+    file: File,
+    worker: i64,
+    query: &Query,
+    context: usize,
+    limit: usize,
+    result: &mut SearchResult,
+) -> io::Result<()> {
+    let finder = match query {
+        Query::Plain(text) => Some(Finder::new(text.as_bytes())),
+        Query::Pattern(_) => None,
+    };
+    let mut reader = BufReader::with_capacity(1 << 18, file);
+    let mut before: VecDeque<String> = VecDeque::with_capacity(context);
+    let first = result.hits.len();
+    let mut bytes = Vec::new();
+    let mut number = 0;
+    loop {
+        bytes.clear();
+        if reader.read_until(b'\n', &mut bytes)? == 0 {
+            return Ok(());
+        }
+        number += 1;
+        result.searched += 1;
+        // The time before the text is ours and is not searched.
+        let start = memchr::memchr(b' ', &bytes).map_or(0, |at| at + 1);
+        let found = match query {
+            Query::Plain(_) => finder
+                .as_ref()
+                .is_some_and(|finder| finder.find(&bytes[start..]).is_some()),
+            Query::Pattern(pattern) => pattern.is_match(bytes[start..].trim_ascii_end()),
+        };
+        // Text is only made where it is shown.
+        let waiting = result.hits[first..]
+            .iter()
+            .rev()
+            .take(context + 1)
+            .any(|hit| hit.line + context >= number);
+        if !found && !waiting && context == 0 {
+            continue;
+        }
+        let line = super::line(worker, &bytes);
+        for hit in result.hits[first..].iter_mut().rev().take(context + 1) {
+            if hit.line < number && number <= hit.line + context {
+                hit.after.push(line.text.clone());
+            }
+        }
+        if found {
+            if result.hits.len() >= limit {
+                result.truncated = true;
+                return Ok(());
+            }
+            let before: Vec<String> = before.iter().cloned().collect();
+            result.hits.push(SearchHit {
+                worker,
+                line: number,
+                time: line.time,
+                text: line.text.clone(),
+                before,
+                after: Vec::new(),
+            });
+        }
+        if context > 0 {
+            if before.len() == context {
+                before.pop_front();
+            }
+            before.push_back(line.text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn book() -> (tempfile::TempDir, Logbook) {
+        let folder = tempfile::tempdir().unwrap();
+        let book = Logbook::open(folder.path()).unwrap();
+        std::fs::create_dir_all(book.folder("u")).unwrap();
+        let text: String = (1..=10)
+            .map(|n| format!("2025-11-05T13:00:00Z line {n}\n"))
+            .collect();
+        std::fs::write(book.path("u", &Attempt::new(0, 1, 0)), text).unwrap();
+        (folder, book)
+    }
+
+    #[test]
+    fn hits_come_with_their_surroundings() {
+        let (_folder, book) = book();
+        let query = Query::Plain("line 5".to_owned());
+        let result = search(&book, "u", &book.attempts("u"), &query, 2, 10).unwrap();
+        assert_eq!(result.searched, 10);
+        assert_eq!(result.hits.len(), 1);
+        let hit = &result.hits[0];
+        assert_eq!((hit.line, hit.text.as_str()), (5, "line 5"));
+        assert_eq!(hit.before, ["line 3", "line 4"]);
+        assert_eq!(hit.after, ["line 6", "line 7"]);
+    }
+
+    #[test]
+    fn patterns_match_the_text_and_not_its_time() {
+        let (_folder, book) = book();
+        let query = Query::pattern("^line [12]$").unwrap();
+        let result = search(&book, "u", &book.attempts("u"), &query, 0, 10).unwrap();
+        assert_eq!(
+            result.hits.iter().map(|hit| hit.line).collect::<Vec<_>>(),
+            [1, 2]
+        );
+        let none = search(
+            &book,
+            "u",
+            &book.attempts("u"),
+            &Query::Plain("2025".to_owned()),
+            0,
+            10,
+        )
+        .unwrap();
+        assert!(none.hits.is_empty());
+    }
+
+    #[test]
+    fn there_is_an_end_to_the_hits() {
+        let (_folder, book) = book();
+        let result = search(
+            &book,
+            "u",
+            &book.attempts("u"),
+            &Query::Plain("line".to_owned()),
+            0,
+            3,
+        )
+        .unwrap();
+        assert_eq!(result.hits.len(), 3);
+        assert!(result.truncated);
+        assert!(Query::pattern("(").is_err());
+    }
+}

@@ -1,0 +1,171 @@
+//! Progress and metrics from the lines that training code prints anyway. Pure.
+//!
+//! | who prints it | line |
+//! |---|---|
+//! | the seeds' examples | `Epoch 1, Batch 0/469, Loss: 2.3085` |
+//! | Keras | `Epoch 2/3`, then `469/469 [====] - 5s 10ms/step - loss: 0.21 - accuracy: 0.94` |
+//! | Hugging Face | `{'loss': 0.69, 'grad_norm': 1.2, 'learning_rate': 4e-05, 'epoch': 0.5}` |
+//! | PyTorch Lightning, tqdm | `Epoch 1:  35%|███▌ | 164/469 [00:02<00:04, 70.1it/s, v_num=0, train_loss=0.31]` |
+//! | anybody | `step=120 loss=0.25 lr=1e-3` |
+//!
+//! A [`Reader`] is fed line by line and keeps where training stands; a line that says nothing
+//! changes nothing. It never guesses a number of epochs that was not printed.
+
+mod read;
+
+#[cfg(test)]
+mod tests;
+
+use jiff::Timestamp;
+
+use crate::model::Progress;
+
+pub(crate) use self::read::read;
+
+/// What one line says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Reading {
+    pub(crate) epoch: Option<f64>,
+    pub(crate) epochs: Option<f64>,
+    pub(crate) step: Option<f64>,
+    pub(crate) steps: Option<f64>,
+    /// From a progress bar that gives a share of the epoch and no steps.
+    pub(crate) percent: Option<f64>,
+    pub(crate) metrics: Vec<(String, f64)>,
+}
+
+impl Reading {
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Where one worker's training stands.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reader {
+    epoch: Option<f64>,
+    epochs: Option<f64>,
+    step: Option<f64>,
+    steps: Option<f64>,
+    percent: Option<f64>,
+    /// The first and the latest moment at which the share done was known, for the time left.
+    first: Option<(Timestamp, f64)>,
+    latest: Option<(Timestamp, f64)>,
+}
+
+impl Reader {
+    /// Takes in a line; returns its metrics with the step they belong to.
+    pub(crate) fn line(&mut self, time: Timestamp, text: &str) -> Vec<(String, Option<f64>, f64)> {
+        let reading = read(text);
+        if reading.is_empty() {
+            return Vec::new();
+        }
+        if reading.epoch.is_some() && reading.epoch != self.epoch {
+            // A new epoch begins at its first step, unless the line says otherwise.
+            (self.step, self.percent) = (None, None);
+        }
+        self.epoch = reading.epoch.or(self.epoch);
+        self.epochs = reading.epochs.or(self.epochs);
+        self.step = reading.step.or(self.step);
+        self.steps = reading.steps.or(self.steps);
+        self.percent = reading
+            .percent
+            .or(self.percent.filter(|_| reading.step.is_none()));
+        if let Some(share) = self.share() {
+            // A smaller share than before is a restart: time is measured anew.
+            if self.latest.is_some_and(|(_, before)| share < before) {
+                self.first = None;
+            }
+            self.first.get_or_insert((time, share));
+            self.latest = Some((time, share));
+        }
+        let position = self.position();
+        reading
+            .metrics
+            .into_iter()
+            .map(|(name, value)| (name, position, value))
+            .collect()
+    }
+
+    /// Where training stands now, if the lines told.
+    pub(crate) fn progress(&self) -> Option<Progress> {
+        let share = self.share()?;
+        Some(Progress {
+            percent: (share * 1000.0).round() / 10.0,
+            remaining_seconds: self.remaining(),
+            step: self.describe(),
+        })
+    }
+
+    /// The share of the whole that is done, from 0 to 1. Epochs count from 1 as people print
+    /// them, except where 0 was printed or a fraction says how far it is.
+    fn share(&self) -> Option<f64> {
+        let within = match (self.step, self.steps, self.percent) {
+            (Some(step), Some(steps), _) if steps > 0.0 => Some((step / steps).clamp(0.0, 1.0)),
+            (_, _, Some(percent)) => Some((percent / 100.0).clamp(0.0, 1.0)),
+            _ => None,
+        };
+        match (self.epoch, self.epochs) {
+            (Some(epoch), Some(epochs)) if epochs > 0.0 => {
+                let fractional = epoch.fract() != 0.0;
+                let done = if fractional {
+                    epoch
+                } else {
+                    (epoch - 1.0).max(0.0) + within.unwrap_or(0.0)
+                };
+                Some((done / epochs).clamp(0.0, 1.0))
+            }
+            (None, None) => within,
+            // An epoch without a number of epochs says how far the epoch is, not the whole.
+            _ => None,
+        }
+    }
+
+    fn remaining(&self) -> Option<i64> {
+        let ((from, before), (until, now)) = (self.first?, self.latest?);
+        let seconds = until.duration_since(from).as_secs_f64();
+        let done = now - before;
+        if seconds < 1.0 || done <= 0.0 {
+            return None;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "a time for people")]
+        let left = ((1.0 - now) * seconds / done).round() as i64;
+        Some(left)
+    }
+
+    /// A number that grows over the whole training, for the axis of a curve.
+    fn position(&self) -> Option<f64> {
+        match (self.epoch, self.step, self.steps) {
+            (Some(epoch), Some(step), Some(steps)) if epoch.fract() == 0.0 => {
+                Some((epoch - 1.0).max(0.0) * steps + step)
+            }
+            (_, Some(step), _) => Some(step),
+            (Some(epoch), None, _) => Some(epoch),
+            _ => None,
+        }
+    }
+
+    fn describe(&self) -> String {
+        let number = |value: f64| {
+            if value.fract() == 0.0 {
+                format!("{value:.0}")
+            } else {
+                format!("{value:.2}")
+            }
+        };
+        let of = |what: &str, now: Option<f64>, all: Option<f64>| match (now, all) {
+            (Some(now), Some(all)) => Some(format!("{what} {} of {}", number(now), number(all))),
+            (Some(now), None) => Some(format!("{what} {}", number(now))),
+            _ => None,
+        };
+        let parts = [
+            of("epoch", self.epoch, self.epochs),
+            of("step", self.step, self.steps),
+        ];
+        parts
+            .into_iter()
+            .flatten()
+            .collect::<Vec<String>>()
+            .join(", ")
+    }
+}

@@ -1,0 +1,94 @@
+//! Lines as people's programs really print them.
+
+use rstest::rstest;
+
+use super::*;
+
+fn reading(
+    epoch: Option<f64>,
+    epochs: Option<f64>,
+    step: Option<f64>,
+    steps: Option<f64>,
+    metrics: &[(&str, f64)],
+) -> Reading {
+    Reading {
+        epoch,
+        epochs,
+        step,
+        steps,
+        percent: None,
+        metrics: metrics
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), *value))
+            .collect(),
+    }
+}
+
+#[rstest]
+#[case::seeds("Epoch 1, Batch 0/469, Loss: 2.3085",
+    reading(Some(1.0), None, Some(0.0), Some(469.0), &[("loss", 2.3085)]))]
+#[case::epoch_of("Epoch 1/3...", reading(Some(1.0), Some(3.0), None, None, &[]))]
+#[case::keras_classic("469/469 [==============================] - 5s 10ms/step - loss: 0.2107 - accuracy: 0.9384",
+    reading(None, None, Some(469.0), Some(469.0), &[("loss", 0.2107), ("accuracy", 0.9384)]))]
+#[case::keras_3("\u{1b}[1m 12/469\u{1b}[0m junk\r 120/469 \u{1b}[37m━━━━\u{1b}[0m 2s 6ms/step - accuracy: 0.80 - loss: 0.65",
+    reading(None, None, Some(120.0), Some(469.0), &[("accuracy", 0.80), ("loss", 0.65)]))]
+#[case::hugging_face("{'loss': 0.6931, 'grad_norm': 1.25, 'learning_rate': 4.5e-05, 'epoch': 0.5}",
+    reading(Some(0.5), None, None, None, &[("loss", 0.6931), ("grad_norm", 1.25), ("learning_rate", 4.5e-5)]))]
+#[case::key_value("step=120 loss=0.25 lr=1e-3",
+    reading(None, None, Some(120.0), None, &[("loss", 0.25), ("lr", 1e-3)]))]
+#[case::bracketed("Epoch [2/10], Step [100/600], Loss: 0.1234",
+    reading(Some(2.0), Some(10.0), Some(100.0), Some(600.0), &[("loss", 0.1234)]))]
+#[case::validation("val_loss=0.5, val_acc=0.91",
+    reading(None, None, None, None, &[("val_loss", 0.5), ("val_acc", 0.91)]))]
+#[case::korean("최종 평균 Loss: 0.0367", reading(None, None, None, None, &[("loss", 0.0367)]))]
+#[case::greeting("PyTorch version: 2.2.2", Reading::default())]
+#[case::rank("Rank: 0, World Size: 2", Reading::default())]
+#[case::port("listening on port: 29500", Reading::default())]
+#[case::time("12:30:05 started", Reading::default())]
+#[case::empty("", Reading::default())]
+fn lines_are_read(#[case] line: &str, #[case] want: Reading) {
+    assert_eq!(read(line), want);
+}
+
+#[test]
+fn tqdm_gives_share_step_and_metrics() {
+    let got = read(
+        "Epoch 1:  35%|███▌      | 164/469 [00:02<00:04, 70.10it/s, v_num=0, train_loss=0.310]",
+    );
+    assert_eq!(
+        (got.epoch, got.step, got.steps, got.percent),
+        (Some(1.0), Some(164.0), Some(469.0), Some(35.0))
+    );
+    assert_eq!(got.metrics, [("train_loss".to_owned(), 0.310)]);
+}
+
+#[test]
+fn progress_grows_over_epochs_and_knows_the_time_left() {
+    let at = |second: i64| Timestamp::from_second(second).unwrap();
+    let mut reader = Reader::default();
+    reader.line(at(0), "Epoch 1/3");
+    assert_eq!(reader.progress().unwrap().percent, 0.0);
+    reader.line(at(10), "234/468 [====>] - 5s - loss: 0.5");
+    let half = reader.progress().unwrap();
+    assert_eq!(half.percent, 16.7);
+    assert_eq!(half.remaining_seconds, Some(50));
+    assert_eq!(half.step, "epoch 1 of 3, step 234 of 468");
+    let metrics = reader.line(at(20), "Epoch 2, Batch 100/468, Loss: 0.4");
+    assert_eq!(metrics, [("loss".to_owned(), Some(568.0), 0.4)]);
+    assert_eq!(reader.progress().unwrap().percent, 40.5);
+}
+
+#[test]
+fn an_epoch_without_a_total_is_no_percentage() {
+    let mut reader = Reader::default();
+    reader.line(Timestamp::UNIX_EPOCH, "Epoch 1, Batch 0/469, Loss: 2.3085");
+    assert_eq!(reader.progress(), None);
+}
+
+#[test]
+fn a_line_of_megabytes_is_passed_over() {
+    assert_eq!(
+        read(&format!("loss: 1 {}", "x".repeat(3_000_000))),
+        Reading::default()
+    );
+}

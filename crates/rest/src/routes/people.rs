@@ -1,0 +1,124 @@
+//! Users and sessions.
+
+use std::sync::Arc;
+
+use axum::Json as Answer;
+use axum::extract::{Path, State};
+use axum::http::HeaderName;
+use axum::http::header::SET_COOKIE;
+use serde_json::{Value, json};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::{Error, users};
+use crate::context::{Authentication, Context};
+use crate::error::Result;
+use crate::extract::{COOKIE_NAME, Json, Parameters};
+use crate::identity::{Access, Caller};
+use crate::model::{Audit, CreatedUser, ErrorBody, NewUser, SignIn, User, WhoAmI};
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
+    OpenApiRouter::new()
+        .routes(routes!(who_am_i))
+        .routes(routes!(sign_in, sign_out))
+        .routes(routes!(list, add))
+        .routes(routes!(remove))
+        .routes(routes!(audit))
+}
+
+/// Who the caller is.
+#[utoipa::path(get, path = "/api/whoami", tag = "users",
+    responses((status = 200, body = WhoAmI), (status = "4XX", body = ErrorBody)))]
+async fn who_am_i(State(context): State<Arc<Context>>, caller: Caller) -> Answer<WhoAmI> {
+    Answer(users::who_am_i(&context, &caller))
+}
+
+/// Sign the page in: the token goes into a cookie that scripts cannot read.
+#[utoipa::path(post, path = "/api/session", tag = "users", request_body = SignIn,
+    responses((status = 200, body = WhoAmI), (status = "4XX", body = ErrorBody)))]
+async fn sign_in(
+    State(context): State<Arc<Context>>,
+    Json(body): Json<SignIn>,
+) -> Result<([(HeaderName, String); 1], Answer<WhoAmI>)> {
+    let caller = match context.authentication {
+        Authentication::Off => Caller::admin(),
+        Authentication::Token => context.gate.caller(&body.token).await?,
+    };
+    // A token that is no cookie value is none of ours.
+    if !body
+        .token
+        .chars()
+        .all(|c| c.is_ascii_graphic() && !matches!(c, '"' | ',' | ';' | '\\'))
+    {
+        return Err(Error::Unauthenticated);
+    }
+    let cookie = format!(
+        "{COOKIE_NAME}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age=2592000",
+        body.token
+    );
+    Ok((
+        [(SET_COOKIE, cookie)],
+        Answer(users::who_am_i(&context, &caller)),
+    ))
+}
+
+/// Sign the page out.
+#[utoipa::path(delete, path = "/api/session", tag = "users",
+    responses((status = 200, body = Object)))]
+async fn sign_out() -> ([(HeaderName, String); 1], Answer<Value>) {
+    let cookie = format!("{COOKIE_NAME}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0");
+    ([(SET_COOKIE, cookie)], Answer(json!({})))
+}
+
+/// All users; for administrators.
+#[utoipa::path(get, path = "/api/users", tag = "users",
+    responses((status = 200, body = Vec<User>), (status = "4XX", body = ErrorBody)))]
+async fn list(State(context): State<Arc<Context>>, caller: Caller) -> Result<Answer<Vec<User>>> {
+    Ok(Answer(users::list(&context, &caller).await?))
+}
+
+/// Add a user; for administrators. The answer has their token, which is shown this once.
+#[utoipa::path(post, path = "/api/users", tag = "users", request_body = NewUser,
+    responses((status = 200, body = CreatedUser), (status = "4XX", body = ErrorBody)))]
+async fn add(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    Json(wanted): Json<NewUser>,
+) -> Result<Answer<CreatedUser>> {
+    Ok(Answer(users::add(&context, &caller, &wanted).await?))
+}
+
+/// Take a user's token away; for administrators.
+#[utoipa::path(delete, path = "/api/users/{name}", tag = "users", params(("name" = String, Path)),
+    responses((status = 200, body = Object), (status = "4XX", body = ErrorBody)))]
+async fn remove(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Answer<Value>> {
+    users::remove(&context, &caller, &name).await?;
+    Ok(Answer(json!({ "status": "success", "name": name })))
+}
+
+/// Who did what, the newest first; for administrators.
+#[utoipa::path(get, path = "/api/audit", tag = "users",
+    params(("limit" = Option<i64>, Query, minimum = 1, maximum = 10000)),
+    responses((status = 200, body = Audit), (status = "4XX", body = ErrorBody)))]
+async fn audit(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Answer<Audit>> {
+    context
+        .gate
+        .demand(&caller, &Access::core("list", "secrets", ""))
+        .await?;
+    let limit = parameters
+        .integer("limit", 1..=10_000)?
+        .and_then(|limit| usize::try_from(limit).ok());
+    let items = context
+        .history
+        .audit_trail(limit.unwrap_or(200))
+        .map_err(Error::disk)?;
+    Ok(Answer(Audit { items }))
+}

@@ -1,0 +1,216 @@
+//! Machines, queue, runtimes, namespaces, volumes, secrets.
+
+use std::sync::Arc;
+
+use axum::Json as Answer;
+use axum::extract::{Path, State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::{Error, apply, places};
+use crate::context::Context;
+use crate::error::Result;
+use crate::extract::{Json, Parameters};
+use crate::identity::{Access, Caller};
+use crate::metrics;
+use crate::model::{
+    Claim, ClaimRequest, ErrorBody, Namespace, NodeInfo, Preset, Queue, Quota, Runtime, SecretInfo,
+    SecretRequest,
+};
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
+    OpenApiRouter::new()
+        .routes(routes!(nodes))
+        .routes(routes!(queue))
+        .routes(routes!(runtimes))
+        .routes(routes!(runtime))
+        .routes(routes!(set_max_restarts))
+        .routes(routes!(presets))
+        .routes(routes!(namespaces))
+        .routes(routes!(set_quota))
+        .routes(routes!(claims, create_claim))
+        .routes(routes!(secrets, put_secret))
+        .routes(routes!(apply_object))
+        .routes(routes!(version))
+        .routes(routes!(prometheus))
+}
+
+/// The machines and what runs on them.
+#[utoipa::path(get, path = "/api/nodes", tag = "cluster",
+    responses((status = 200, body = Vec<NodeInfo>), (status = "4XX", body = ErrorBody)))]
+async fn nodes(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+) -> Result<Answer<Vec<NodeInfo>>> {
+    Ok(Answer(places::nodes(&context, &caller).await?))
+}
+
+/// The jobs that wait, in the order in which they will start, and why they wait.
+#[utoipa::path(get, path = "/api/queue", tag = "cluster",
+    responses((status = 200, body = Queue), (status = "4XX", body = ErrorBody)))]
+async fn queue(State(context): State<Arc<Context>>, caller: Caller) -> Result<Answer<Queue>> {
+    Ok(Answer(places::queue(&context, &caller).await?))
+}
+
+/// The runtimes that jobs can use.
+#[utoipa::path(get, path = "/api/runtimes", tag = "cluster",
+    responses((status = 200, body = Vec<Runtime>), (status = "4XX", body = ErrorBody)))]
+async fn runtimes(State(context): State<Arc<Context>>, _: Caller) -> Answer<Vec<Runtime>> {
+    Answer(places::runtimes(&context))
+}
+
+/// One runtime.
+#[utoipa::path(get, path = "/api/runtimes/{name}", tag = "cluster", params(("name" = String, Path)),
+    responses((status = 200, body = Runtime), (status = "4XX", body = ErrorBody)))]
+async fn runtime(
+    State(context): State<Arc<Context>>,
+    _: Caller,
+    Path(name): Path<String>,
+) -> Result<Answer<Runtime>> {
+    Ok(Answer(places::runtime(&context, &name)?))
+}
+
+/// How often jobs are restarted.
+#[derive(Deserialize, ToSchema)]
+struct MaxRestarts {
+    #[schema(minimum = 0, maximum = 1000)]
+    max_restarts: i64,
+}
+
+/// Set how often the jobs of a runtime are restarted; for administrators.
+#[utoipa::path(put, path = "/api/runtimes/{name}/max-restarts", tag = "cluster", request_body = MaxRestarts,
+    params(("name" = String, Path)),
+    responses((status = 200, body = Runtime), (status = "4XX", body = ErrorBody)))]
+async fn set_max_restarts(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Json(body): Json<MaxRestarts>,
+) -> Result<Answer<Runtime>> {
+    if !(0..=1000).contains(&body.max_restarts) {
+        return Err(Error::invalid("max_restarts", "must be between 0 and 1000"));
+    }
+    Ok(Answer(
+        places::set_max_restarts(&context, &caller, &name, body.max_restarts).await?,
+    ))
+}
+
+/// Sizes to choose from.
+#[utoipa::path(get, path = "/api/presets", tag = "cluster",
+    responses((status = 200, body = Vec<Preset>), (status = "4XX", body = ErrorBody)))]
+async fn presets(_: Caller) -> Answer<Vec<Preset>> {
+    Answer(places::presets())
+}
+
+/// The namespaces that the caller may see.
+#[utoipa::path(get, path = "/api/namespaces", tag = "cluster",
+    responses((status = 200, body = Vec<Namespace>), (status = "4XX", body = ErrorBody)))]
+async fn namespaces(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+) -> Result<Answer<Vec<Namespace>>> {
+    Ok(Answer(places::namespaces(&context, &caller).await?))
+}
+
+/// Set a namespace's quota; for administrators.
+#[utoipa::path(put, path = "/api/namespaces/{name}/quota", tag = "cluster", request_body = Quota,
+    params(("name" = String, Path)),
+    responses((status = 200, body = Quota), (status = "4XX", body = ErrorBody)))]
+async fn set_quota(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Json(quota): Json<Quota>,
+) -> Result<Answer<Quota>> {
+    Ok(Answer(
+        places::set_quota(&context, &caller, &name, &quota).await?,
+    ))
+}
+
+/// The volumes of a namespace.
+#[utoipa::path(get, path = "/api/volumes", tag = "cluster", params(("namespace" = Option<String>, Query)),
+    responses((status = 200, body = Vec<Claim>), (status = "4XX", body = ErrorBody)))]
+async fn claims(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Answer<Vec<Claim>>> {
+    let namespace = parameters.namespace(&caller)?;
+    Ok(Answer(places::claims(&context, &caller, &namespace).await?))
+}
+
+/// Create a volume.
+#[utoipa::path(post, path = "/api/volumes", tag = "cluster", request_body = ClaimRequest,
+    responses((status = 200, body = Claim), (status = "4XX", body = ErrorBody)))]
+async fn create_claim(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    Json(request): Json<ClaimRequest>,
+) -> Result<Answer<Claim>> {
+    Ok(Answer(
+        places::create_claim(&context, &caller, &request).await?,
+    ))
+}
+
+/// The secrets of a namespace, without their values.
+#[utoipa::path(get, path = "/api/secrets", tag = "cluster", params(("namespace" = Option<String>, Query)),
+    responses((status = 200, body = Vec<SecretInfo>), (status = "4XX", body = ErrorBody)))]
+async fn secrets(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Answer<Vec<SecretInfo>>> {
+    let namespace = parameters.namespace(&caller)?;
+    Ok(Answer(
+        places::secrets(&context, &caller, &namespace).await?,
+    ))
+}
+
+/// Write a secret; its values cannot be read back.
+#[utoipa::path(post, path = "/api/secrets", tag = "cluster", request_body = SecretRequest,
+    responses((status = 200, body = SecretInfo), (status = "4XX", body = ErrorBody)))]
+async fn put_secret(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    Json(request): Json<SecretRequest>,
+) -> Result<Answer<SecretInfo>> {
+    Ok(Answer(
+        places::put_secret(&context, &caller, &request).await?,
+    ))
+}
+
+/// Create or change a Kubernetes object, as `kubectl apply --server-side` does.
+#[utoipa::path(post, path = "/api/apply", tag = "cluster", request_body = Object,
+    params(("namespace" = Option<String>, Query)),
+    responses((status = 200, body = Object), (status = "4XX", body = ErrorBody)))]
+async fn apply_object(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    parameters: Parameters,
+    Json(object): Json<Value>,
+) -> Result<Answer<Value>> {
+    let namespace = parameters.text("namespace").unwrap_or("default");
+    Ok(Answer(
+        apply::apply(&context, &caller, namespace, object).await?,
+    ))
+}
+
+/// The version of the server.
+#[utoipa::path(get, path = "/api/version", tag = "cluster", responses((status = 200, body = Object)))]
+async fn version() -> Answer<Value> {
+    Answer(json!({ "version": env!("CARGO_PKG_VERSION") }))
+}
+
+/// Numbers for Prometheus; for those who may see all jobs.
+#[utoipa::path(get, path = "/metrics", tag = "cluster",
+    responses((status = 200, body = String, content_type = "text/plain"), (status = "4XX", body = ErrorBody)))]
+async fn prometheus(State(context): State<Arc<Context>>, caller: Caller) -> Result<String> {
+    context
+        .gate
+        .demand(&caller, &Access::jobs("list", ""))
+        .await?;
+    Ok(metrics::render(&context))
+}

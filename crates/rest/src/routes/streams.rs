@@ -1,0 +1,100 @@
+//! What is sent as it happens, as server-sent events.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::Sse;
+use axum::response::sse::{Event, KeepAlive};
+use futures::Stream;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app;
+use crate::app::logs::stream::{self, Item};
+use crate::context::Context;
+use crate::error::Result;
+use crate::extract::Parameters;
+use crate::identity::Caller;
+use crate::model::{ErrorBody, JobSummary, LogLine};
+use crate::world::Key;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
+    OpenApiRouter::new()
+        .routes(routes!(logs))
+        .routes(routes!(jobs))
+}
+
+/// Follow a job's log. Events are called `line`; `end` comes when the job is over. A client that
+/// comes back with `Last-Event-ID` gets the line after it.
+#[utoipa::path(get, path = "/api/trainjobs/{name}/logs/stream", tag = "logs",
+    params(
+        ("name" = String, Path),
+        ("namespace" = Option<String>, Query),
+        ("worker" = Option<i64>, Query, description = "One worker only", minimum = 0),
+        ("tail" = Option<i64>, Query, description = "Begin so many lines before the end", minimum = 0),
+        ("Last-Event-ID" = Option<String>, Header)),
+    responses((status = 200, body = LogLine, content_type = "text/event-stream"), (status = "4XX", body = ErrorBody)))]
+async fn logs(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    parameters: Parameters,
+    headers: HeaderMap,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
+    let key = Key {
+        namespace: parameters.namespace(&caller)?,
+        name,
+    };
+    let worker = parameters.integer("worker", 0..=i64::from(i32::MAX))?;
+    let tail = parameters
+        .integer("tail", 0..=1_000_000)?
+        .and_then(|tail| usize::try_from(tail).ok());
+    let after = headers
+        .get("last-event-id")
+        .and_then(|value| value.to_str().ok())
+        .filter(|id| !id.is_empty());
+    let items = stream::follow(&context, &caller, key, worker, after, tail).await?;
+    let events = futures::stream::unfold(items, |mut items| async {
+        let event = match items.recv().await? {
+            Item::Line { id, line } => Event::default()
+                .event("line")
+                .id(id)
+                .json_data(line)
+                .unwrap_or_default(),
+            Item::End => Event::default().event("end").data("{}"),
+        };
+        Some((Ok(event), items))
+    });
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(Duration::from_secs(10))))
+}
+
+/// Follow all jobs: `job` when one changed, `deleted` when one is gone, `reset` when the client
+/// should read its list again.
+#[utoipa::path(get, path = "/api/trainjobs/stream", tag = "jobs",
+    params(("namespace" = Option<String>, Query)),
+    responses((status = 200, body = JobSummary, content_type = "text/event-stream"), (status = "4XX", body = ErrorBody)))]
+async fn jobs(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
+    let namespace = parameters.text("namespace").map(str::to_owned);
+    let changes = app::feed::follow(&context, &caller, namespace).await?;
+    let events = futures::stream::unfold(changes, |mut changes| async {
+        let event = match changes.recv().await? {
+            app::feed::Item::Job(job) => Event::default()
+                .event("job")
+                .json_data(job)
+                .unwrap_or_default(),
+            app::feed::Item::Deleted(key) => Event::default()
+                .event("deleted")
+                .data(format!("{}/{}", key.namespace, key.name)),
+            app::feed::Item::Reset => Event::default().event("reset").data("{}"),
+        };
+        Some((Ok(event), changes))
+    });
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(Duration::from_secs(10))))
+}
