@@ -19,15 +19,16 @@ pub(crate) fn admit(
 ) -> Result<Vec<String>> {
     let mut errors = metadata::validate(new, names_are_labels(kind));
     let mut unknown = Vec::new();
-    if &*kind.resource == DEFINITIONS {
-        crd::default(new);
-        errors.extend(crd::validate(new, old));
-    }
     if let Some(info) = kind.builtin {
         match builtin::admit(info, new, old) {
             Ok(dropped) => unknown = dropped,
             Err(found) => errors.extend(found),
         }
+    }
+    // Only what has the right types can be defaulted.
+    if &*kind.resource == DEFINITIONS && errors.is_empty() {
+        crd::default(new);
+        errors.extend(crd::validate(new, old));
     }
     if let Some(custom) = &kind.custom {
         let structural = custom.structural();

@@ -87,6 +87,12 @@ fn scaled(call: &Call, paths: &Scale, old: &Value, scale: &Value) -> Result<Valu
     }
     let mut place = &mut new;
     for step in steps(&paths.spec_replicas) {
+        if !matches!(place, Value::Object(_) | Value::Null) {
+            return Err(ApiError::bad_request(format!(
+                "the object has no place for replicas at {}",
+                paths.spec_replicas
+            )));
+        }
         place = &mut place[step];
     }
     *place = replicas.into();

@@ -2,7 +2,7 @@
 
 use axum::response::Response;
 use http::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::call::Call;
 use crate::decode;
@@ -16,6 +16,9 @@ const LONGEST: i64 = 365 * 24 * 3600;
 
 pub(super) fn request(call: &Call, body: &[u8]) -> Result<Response> {
     let mut request = decode::object(&call.headers, body)?;
+    if !matches!(request["spec"], Value::Object(_) | Value::Null) {
+        return Err(ApiError::bad_request("spec: must be an object"));
+    }
     let account = call.current()?;
     let seconds = request["spec"]["expirationSeconds"]
         .as_i64()

@@ -224,3 +224,83 @@ async fn a_reflector_and_a_controller_follow_the_server() {
     reflecting.abort();
     controlling.abort();
 }
+
+#[tokio::test]
+async fn bodies_of_the_wrong_shape_are_refused_and_nothing_breaks() {
+    let plane = Plane::start().await;
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    plane.post(definitions, gadgets()).await;
+    let gadgets = "/apis/example.org/v1/namespaces/default/gadgets";
+    let (code, _) = plane
+        .post(gadgets, json!({ "metadata": { "name": "g" } }))
+        .await;
+    assert_eq!(code, 201);
+    let shapes = [
+        json!("text"),
+        json!(7),
+        json!([]),
+        json!([{}]),
+        json!(true),
+        json!({ "x": [null] }),
+    ];
+    let collections = [
+        definitions,
+        gadgets,
+        "/api/v1/namespaces",
+        "/api/v1/namespaces/default/pods",
+        "/api/v1/namespaces/default/events",
+        "/apis/events.k8s.io/v1/namespaces/default/events",
+        "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings",
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        "/api/v1/namespaces/default/serviceaccounts/default/token",
+        "/api/v1/namespaces/default/pods/none/binding",
+    ];
+    for shape in &shapes {
+        for path in collections {
+            for body in [
+                shape.clone(),
+                json!({ "metadata": shape }),
+                json!({ "metadata": { "name": "x", "labels": shape, "finalizers": shape } }),
+                json!({ "metadata": { "name": "x" }, "spec": shape, "roleRef": shape, "subjects": shape }),
+                json!({ "metadata": { "name": "x" }, "spec": { "names": shape, "versions": shape } }),
+            ] {
+                let (code, answer) = plane.post(path, body.clone()).await;
+                assert!(code < 500, "{path} {body}: {code} {answer}");
+                if code == 201 && path != definitions {
+                    plane.delete(&format!("{path}/x"), json!({})).await;
+                }
+            }
+        }
+        for (path, kind) in [
+            (format!("{gadgets}/g"), "application/merge-patch+json"),
+            (format!("{gadgets}/g/scale"), "application/merge-patch+json"),
+            (
+                format!("{gadgets}/g/status"),
+                "application/merge-patch+json",
+            ),
+            (
+                format!("{gadgets}/g?fieldManager=m"),
+                "application/apply-patch+yaml",
+            ),
+            (format!("{gadgets}/g"), "application/json-patch+json"),
+            (
+                "/api/v1/namespaces/default".to_owned(),
+                "application/strategic-merge-patch+json",
+            ),
+        ] {
+            for body in [
+                shape.clone(),
+                json!({ "spec": shape }),
+                json!({ "metadata": shape }),
+            ] {
+                let (code, answer) = plane.request("PATCH", &path, kind, &body).await;
+                assert!(code < 500, "{path} {body}: {code} {answer}");
+            }
+        }
+        let (code, answer) = plane
+            .delete(&format!("{gadgets}/none"), shape.clone())
+            .await;
+        assert!(code < 500, "{code} {answer}");
+    }
+    assert_eq!(plane.get("/readyz").await.0, 200);
+}
