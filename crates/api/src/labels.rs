@@ -9,6 +9,11 @@ pub const TTL_SECONDS_AFTER_FINISHED: &str = "astrago.io/ttl-seconds-after-finis
 /// Annotation on a TrainJob: how often it is started again; stands in for `spec.maxRestarts` on
 /// clusters that do not know the field.
 pub const MAX_RESTARTS: &str = "astrago.io/max-restarts";
+/// Annotation on a TrainJob: what keeps its objects from being made at the moment. It goes when they
+/// are made; an error that stays is the condition Failed instead.
+pub const CREATION_ERROR: &str = "astrago.io/creation-error";
+/// Annotation on a pod: how many pods of its rank ended before it.
+pub const ATTEMPT: &str = "astrago.io/attempt";
 
 // Kubeflow Trainer.
 

@@ -61,7 +61,7 @@ async fn main() {
     for (counter, count) in plane.metrics.snapshot() {
         match counter {
             Counter::Reconciles(name) => {
-                println!("{name}: {:.2} reconciles per job", per_job(count))
+                println!("{name}: {:.2} reconciles per job", per_job(count));
             }
             Counter::Writes(name) => println!("{name}: {:.2} writes per job", per_job(count)),
             Counter::Failures(name, reason) => println!("{name}: {count} times {reason}"),

@@ -104,7 +104,10 @@ pub async fn drive<E, F, Fut>(
                     // A panic is our fault; the object is tried again, slowly, and the others go on.
                     Err(panic) => {
                         let Some(key) = keys.remove(&panic.id()) else { continue };
-                        tracing::error!(controller = name, object = %key, error = %panic, "reconcile panicked");
+                        // Cancelled means that the whole runtime is going down.
+                        if panic.is_panic() {
+                            tracing::error!(controller = name, object = %key, error = %panic, "reconcile panicked");
+                        }
                         retries.push(later(LAST_RETRY, key.clone()));
                         key
                     }

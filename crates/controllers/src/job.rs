@@ -10,6 +10,7 @@ mod build;
 mod conditions;
 mod fetch;
 mod indexes;
+mod losses;
 mod plan;
 mod pod_failure_policy;
 mod success_policy;
@@ -28,6 +29,7 @@ use crate::controller::{Category, Next, Retry, drive, retry_of};
 use crate::events::reference;
 use crate::queue::ObjectKey;
 use crate::{report, status};
+use losses::Losses;
 
 const CONTROLLER: &str = "job";
 
@@ -115,8 +117,10 @@ pub(crate) async fn run(context: Arc<Context>, workers: usize, stop: Cancellatio
             jobs.add(ObjectKey::of(&**job));
         }
     });
-    let pods = Arc::clone(&queue);
+    let losses: Arc<Losses> = Arc::default();
+    let (pods, lost) = (Arc::clone(&queue), Arc::clone(&losses));
     context.mirrors.pods.subscribe(move |change| {
+        lost.notice(change);
         if let Some(job) = change.latest().and_then(|pod| job_of(pod)) {
             pods.add(job);
         }
@@ -129,7 +133,7 @@ pub(crate) async fn run(context: Arc<Context>, workers: usize, stop: Cancellatio
         queue.add(ObjectKey::of(&*job));
     }
     drive(&context, CONTROLLER, &queue, workers, &stop, |key| {
-        reconcile(Arc::clone(&context), key)
+        reconcile(Arc::clone(&context), Arc::clone(&losses), key)
     })
     .await;
 }
@@ -141,25 +145,26 @@ pub(crate) async fn run(context: Arc<Context>, workers: usize, stop: Cancellatio
 /// 3. [`plan`]: what to create and delete, and the status afterwards;
 /// 4. [`apply`]: creates and deletes;
 /// 5. [`status`]: one write, then the events.
-async fn reconcile(context: Arc<Context>, key: ObjectKey) -> Result<Next> {
+async fn reconcile(context: Arc<Context>, losses: Arc<Losses>, key: ObjectKey) -> Result<Next> {
     let Some(job) = context.mirrors.jobs.get(&key) else {
+        losses.forget(&key);
         return Ok(Next::AwaitChange);
     };
-    let result = step(&context, &job).await;
+    let result = step(&context, &losses, &key, &job).await;
     if let Err(error) = &result {
         report::failure(&context, CONTROLLER, reference(&*job), error);
     }
     result
 }
 
-async fn step(context: &Context, job: &Arc<Job>) -> Result<Next> {
+async fn step(context: &Context, losses: &Losses, key: &ObjectKey, job: &Arc<Job>) -> Result<Next> {
     if !is_ours(job) {
         return Ok(Next::AwaitChange);
     }
-    let observed = fetch::fetch(context, job);
+    let observed = fetch::fetch(context, losses, job);
     let valid = validate::validate(Arc::clone(job))?;
     let mut plan = plan::plan(&valid, &observed, context.clock.now());
-    let applied = apply::apply(context, job, &plan).await;
+    let applied = apply::apply(context, losses, job, &plan).await;
     if let Some(mut status) = plan.status.take() {
         let missing = i32::try_from(applied.missing).unwrap_or(i32::MAX);
         status.active = status
@@ -175,6 +180,7 @@ async fn step(context: &Context, job: &Arc<Job>) -> Result<Next> {
             context.metrics.wrote(CONTROLLER);
             context.mirrors.jobs.observe(written);
         }
+        losses.settle(key, &observed.lost);
     }
     if let Some(error) = applied.error {
         return Err(error);

@@ -31,7 +31,7 @@ pub mod queue;
 pub mod report;
 pub mod scheduler;
 mod status;
-pub mod train_job;
+mod train_job;
 mod ttl_policy;
 
 use std::sync::Arc;

@@ -5,9 +5,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use kube::ResourceExt;
 
-/// Annotation on a pod: how many pods of its rank ended before it. With the Job's uid and the rank it
+/// How many pods of its rank ended before a pod. With the Job's uid and the rank it
 /// determines the pod's name, so that creating the same pod twice is refused by the API server.
-pub const ATTEMPT: &str = "astrago.io/attempt";
+pub const ATTEMPT: &str = labels::ATTEMPT;
 
 /// Annotation on a pod: how many of those count as failures. Kubernetes' own key.
 pub const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";

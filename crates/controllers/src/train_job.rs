@@ -2,7 +2,7 @@
 //!
 //! Where upstream is known to be wrong this one is right: a finished job never runs again, its TTL removes the job
 //! itself, and what keeps its objects from being made is in the job: for good as `Failed`, for now as the annotation
-//! [`CREATION_ERROR`]. Clients that know upstream see no condition that they do not expect.
+//! [`labels::CREATION_ERROR`]. Clients that know upstream see no condition that they do not expect.
 
 mod apply;
 pub(crate) mod deadline_policy;
@@ -15,7 +15,7 @@ mod status;
 use std::sync::Arc;
 
 use astrago_api::conditions::train_job as condition;
-use astrago_api::{TrainJob, TrainJobStatus};
+use astrago_api::{TrainJob, TrainJobStatus, labels};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
@@ -28,9 +28,6 @@ use crate::queue::ObjectKey;
 use crate::report;
 
 const CONTROLLER: &str = "trainjob";
-
-/// Annotation on a TrainJob: what keeps its objects from being made at the moment. It goes when they are made.
-pub const CREATION_ERROR: &str = "astrago.io/creation-error";
 
 /// A reconcile of a TrainJob.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
@@ -299,13 +296,17 @@ async fn forget_error(context: &Context, job: &TrainJob, plan: &plan::Plan) -> R
 
 /// Sets or removes the annotation, if it is not as it should be, and returns the job as it then is.
 async fn annotate(context: &Context, job: &TrainJob, text: Option<&str>) -> Result<TrainJob> {
-    if job.annotations().get(CREATION_ERROR).map(String::as_str) == text {
+    if job
+        .annotations()
+        .get(labels::CREATION_ERROR)
+        .map(String::as_str)
+        == text
+    {
         return Ok(job.clone());
     }
     let jobs =
         Api::<TrainJob>::namespaced(context.client.clone(), &job.namespace().unwrap_or_default());
-    let patch =
-        json!({ "metadata": { "uid": job.uid(), "annotations": { CREATION_ERROR: text } } });
+    let patch = json!({ "metadata": { "uid": job.uid(), "annotations": { labels::CREATION_ERROR: text } } });
     let parameters = PatchParams {
         field_manager: Some(FIELD_MANAGER.into()),
         ..PatchParams::default()

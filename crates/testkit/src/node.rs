@@ -176,11 +176,8 @@ impl FakeNode {
         let mut events =
             std::pin::pin!(watcher(pods, watcher::Config::default()).default_backoff());
         while let Some(event) = events.next().await {
-            match event {
-                Ok(watcher::Event::Apply(pod) | watcher::Event::InitApply(pod)) => {
-                    self.look_at(&pod).await
-                }
-                Ok(_) | Err(_) => {}
+            if let Ok(watcher::Event::Apply(pod) | watcher::Event::InitApply(pod)) = event {
+                self.look_at(&pod).await;
             }
         }
     }

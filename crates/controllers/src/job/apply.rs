@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, PostParams, Preconditions, PropagationPolicy};
 use kube::{Api, ResourceExt};
 
+use super::losses::Losses;
 use super::plan::Plan;
 use super::{CONTROLLER, Error, Result};
 use crate::context::{Context, owner_uid};
@@ -24,7 +25,7 @@ pub(crate) struct Applied {
 }
 
 /// Carries out `plan`. A failure does not keep the rest from being done, so that the status is right afterwards.
-pub(crate) async fn apply(context: &Context, job: &Job, plan: &Plan) -> Applied {
+pub(crate) async fn apply(context: &Context, losses: &Losses, job: &Job, plan: &Plan) -> Applied {
     let namespace = job.namespace().unwrap_or_default();
     if plan.expired {
         return Applied {
@@ -38,7 +39,7 @@ pub(crate) async fn apply(context: &Context, job: &Job, plan: &Plan) -> Applied 
     let deletions: Vec<_> = plan
         .delete
         .iter()
-        .map(|pod| delete(context, &pods, pod))
+        .map(|pod| delete(context, losses, &pods, pod))
         .collect();
     let mut deletions = stream::iter(deletions).buffer_unordered(AT_ONCE);
     while let Some(deleted) = deletions.next().await {
@@ -80,7 +81,7 @@ async fn create(context: &Context, pods: &Api<Pod>, job: &Job, pod: &Pod) -> Res
     Ok(())
 }
 
-async fn delete(context: &Context, pods: &Api<Pod>, pod: &Pod) -> Result<()> {
+async fn delete(context: &Context, losses: &Losses, pods: &Api<Pod>, pod: &Pod) -> Result<()> {
     let name = pod.name_any();
     let preconditions = Preconditions {
         uid: pod.uid(),
@@ -90,6 +91,7 @@ async fn delete(context: &Context, pods: &Api<Pod>, pod: &Pod) -> Result<()> {
         preconditions: Some(preconditions),
         ..DeleteParams::default()
     };
+    losses.expect(pod);
     match pods.delete(&name, &parameters).await {
         // Deleted already, or replaced by another of the same name.
         Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),

@@ -46,7 +46,7 @@ pub(crate) fn plan(job: &ValidatedJob, observed: &Observed, now: Timestamp) -> P
     if let Some(finished) = finished_at(job) {
         return clean_up(job, observed, finished, now);
     }
-    let tally = tally(job, &observed.own, &observed.strangers);
+    let tally = tally(job, observed);
     let mut plan = Plan::default();
     let mut status = JobStatus {
         uncounted_terminated_pods: Some(UncountedTerminatedPods::default()),

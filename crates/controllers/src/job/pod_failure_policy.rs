@@ -127,7 +127,7 @@ mod tests {
         .expect("a valid pod")
     }
 
-    fn policy(rules: Value) -> PodFailurePolicy {
+    fn policy(rules: &Value) -> PodFailurePolicy {
         serde_json::from_value(json!({ "rules": rules })).expect("a valid policy")
     }
 
@@ -143,13 +143,13 @@ mod tests {
     #[case::the_job_fails(json!([{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}]),
         Meaning::FailJob("Container node for pod ns/demo-0-abcde failed with exit code 3 matching FailJob rule at index 0".into()))]
     fn the_exit_code_decides(#[case] rules: Value, #[case] want: Meaning) {
-        assert_eq!(meaning(Some(&policy(rules)), &pod(3, None)), want);
+        assert_eq!(meaning(Some(&policy(&rules)), &pod(3, None)), want);
     }
 
     #[test]
     fn a_disrupted_pod_can_be_ignored() {
         let rules = json!([{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]);
-        let policy = policy(rules);
+        let policy = policy(&rules);
         assert_eq!(
             meaning(Some(&policy), &pod(143, Some("DisruptionTarget"))),
             Meaning::Ignore

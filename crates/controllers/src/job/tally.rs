@@ -11,6 +11,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 
+use super::fetch::Observed;
 use super::indexes;
 use super::pod_failure_policy::{Meaning, meaning};
 use super::validate::ValidatedJob;
@@ -58,16 +59,16 @@ pub(crate) struct Rank {
     pub(crate) failures: i32,
 }
 
-/// Counts `own` pods of `job`, and pods of deleted Jobs of the same name that may still run.
-pub(crate) fn tally(job: &ValidatedJob, own: &[Arc<Pod>], strangers: &[Arc<Pod>]) -> Tally {
+/// Counts the pods of `job`: its own, and those of deleted Jobs of the same name that may still run.
+pub(crate) fn tally(job: &ValidatedJob, observed: &Observed) -> Tally {
     let mut tally = Tally {
         completed: recorded(job),
         ..Tally::default()
     };
-    for pod in own {
+    for pod in &observed.own {
         tally.add(job, pod);
     }
-    for pod in strangers {
+    for pod in &observed.strangers {
         if let Some(index) = pod::index(pod)
             && !pod::is_terminal(pod)
         {
@@ -79,7 +80,15 @@ pub(crate) fn tally(job: &ValidatedJob, own: &[Arc<Pod>], strangers: &[Arc<Pod>]
     } else {
         tally.failed
     };
-    tally.unaccounted = (job.recorded_failures() - testified).max(0);
+    let lost = observed
+        .lost
+        .iter()
+        .filter(|pod| job.is_of_this_run(pod))
+        .count();
+    let on_record = job
+        .recorded_failures()
+        .saturating_add(i32::try_from(lost).unwrap_or(i32::MAX));
+    tally.unaccounted = (on_record - testified).max(0);
     tally.failed = testified + tally.unaccounted;
     tally.succeeded = if job.indexed {
         i32::try_from(tally.completed.len()).unwrap_or(i32::MAX)
@@ -118,10 +127,7 @@ impl Tally {
             self.terminating += 1;
             // Deleted from outside while it ran: the work is lost, as by a failure. Pods from before a
             // suspension were deleted by us and are no failure.
-            if job
-                .runs_since()
-                .is_some_and(|start| pod::created_at(pod) >= Some(start))
-            {
+            if job.is_of_this_run(pod) {
                 failures += 1;
                 self.failed += 1;
             }

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobStatus, PodFailurePolicy};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 use super::{Error, Result};
+use crate::pod;
 
 /// Kubernetes' default.
 const DEFAULT_BACKOFF_LIMIT: i32 = 6;
@@ -107,6 +109,12 @@ impl ValidatedJob {
             .as_ref()
             .filter(|_| !self.suspended)
             .map(|time| time.0)
+    }
+
+    /// Whether a pod was made since the Job was last let go; earlier ones were deleted by us.
+    pub(crate) fn is_of_this_run(&self, pod: &Pod) -> bool {
+        self.runs_since()
+            .is_some_and(|start| pod::created_at(pod) >= Some(start))
     }
 
     /// Failures on record.

@@ -155,7 +155,7 @@ async fn take(plane: &Plane, step: Step) {
             plane
                 .node
                 .end_if_running(&job_name(job), rank, exit_code)
-                .await
+                .await;
         }
         Step::DeletePod { job, rank } => {
             for pod in plane.list::<Pod>().await {

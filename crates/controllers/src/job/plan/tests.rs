@@ -14,8 +14,8 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).expect("a moment")
 }
 
-fn job(spec: Value, status: Value) -> Job {
-    let mut spec = spec;
+fn job(mut spec: Value, status: impl Into<Value>) -> Job {
+    let status = status.into();
     spec["template"] = json!({
         "spec": { "restartPolicy": "Never", "containers": [{ "name": "node" }] },
     });
@@ -71,7 +71,7 @@ fn with(pod: &Arc<Pod>, change: impl FnOnce(&mut Pod)) -> Arc<Pod> {
 
 fn terminating(pod: &Arc<Pod>) -> Arc<Pod> {
     with(pod, |pod| {
-        pod.metadata.deletion_timestamp = Some(stamp(at(START + 1)))
+        pod.metadata.deletion_timestamp = Some(stamp(at(START + 1)));
     })
 }
 
@@ -81,7 +81,7 @@ fn decide(job: &Job, pods: Vec<Arc<Pod>>, now: i64) -> Plan {
         &valid,
         &Observed {
             own: pods,
-            strangers: Vec::new(),
+            ..Observed::default()
         },
         at(now),
     )
@@ -266,6 +266,29 @@ fn a_rank_is_not_filled_while_its_pod_is_on_the_way_out() {
 }
 
 #[test]
+fn a_pod_that_vanished_while_it_ran_counts_once() {
+    let valid = validate(Arc::new(job(indexed(1), running()))).expect("a valid job");
+    let observed = Observed {
+        lost: vec![pod(0, 0, "Running", 0)],
+        ..Observed::default()
+    };
+    let plan = plan(&valid, &observed, at(START + 1));
+    assert_eq!(
+        plan.status.as_ref().and_then(|status| status.failed),
+        Some(1)
+    );
+    assert_eq!(pod::count(&plan.create[0], pod::FAILURES), 1);
+    // With the successor there and the loss settled, it is still one.
+    let status = serde_json::to_value(plan.status).expect("a status");
+    let after = decide(
+        &job(indexed(1), status),
+        vec![pod(0, 1, "Running", 0)],
+        START + 2,
+    );
+    assert_eq!(after.status.and_then(|status| status.failed), Some(1));
+}
+
+#[test]
 fn a_failure_stays_on_record_when_its_pod_is_gone() {
     let status = json!({ "startTime": stamp(at(START)), "failed": 2 });
     let plan = decide(&job(indexed(1), status), vec![], START + 2);
@@ -277,13 +300,13 @@ fn a_failure_stays_on_record_when_its_pod_is_gone() {
 fn a_pod_of_a_deleted_job_of_the_same_name_blocks_its_rank() {
     let valid = validate(Arc::new(job(indexed(2), running()))).expect("a valid job");
     let observed = Observed {
-        own: vec![],
         strangers: vec![pod(1, 0, "Running", 0)],
+        ..Observed::default()
     };
     assert_eq!(created(&plan(&valid, &observed, at(START))), [0]);
     let ended = Observed {
-        own: vec![],
         strangers: vec![pod(1, 0, "Failed", START)],
+        ..Observed::default()
     };
     assert_eq!(created(&plan(&valid, &ended, at(START))), [0, 1]);
 }

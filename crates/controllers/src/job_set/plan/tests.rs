@@ -174,9 +174,13 @@ fn a_finished_set_stops_what_still_runs_and_goes_when_its_time_is_up() {
 
 #[test]
 fn a_held_set_holds_its_jobs_and_lets_them_go_with_the_placement_of_then() {
-    let held = job_set(|set| set["spec"]["suspend"] = json!(true));
+    let suspended_set = job_set(|set| set["spec"]["suspend"] = json!(true));
     let running = job_set(|_| {});
-    let hold = plan(&held, &observed(vec![job(&running, "data", 0, "")]), at(10));
+    let hold = plan(
+        &suspended_set,
+        &observed(vec![job(&running, "data", 0, "")]),
+        at(10),
+    );
     assert_eq!(hold.patch.len(), 1);
     assert_eq!(hold.patch[0].1, json!({ "spec": { "suspend": true } }));
     assert!(api_conditions::is_true(
@@ -191,7 +195,11 @@ fn a_held_set_holds_its_jobs_and_lets_them_go_with_the_placement_of_then() {
                             "lastTransitionTime": stamp(at(10)) });
     resumed.status =
         serde_json::from_value(json!({ "conditions": [suspended] })).expect("a valid status");
-    let go = plan(&resumed, &observed(vec![job(&held, "data", 0, "")]), at(20));
+    let go = plan(
+        &resumed,
+        &observed(vec![job(&suspended_set, "data", 0, "")]),
+        at(20),
+    );
     assert_eq!(go.patch[0].1["spec"]["suspend"], json!(false));
     assert_eq!(
         go.patch[0].1["spec"]["template"]["spec"]["nodeSelector"],
