@@ -95,12 +95,8 @@ impl Category for Error {
     fn retry(&self) -> Retry {
         match self {
             Self::Invalid { .. } => Retry::Never,
-            Self::NameTaken { .. } => Retry::Later,
-            Self::CreatePod { source, .. } => match retry_of(source) {
-                // The namespace may be going away, and then the job goes with it.
-                Retry::Soon => Retry::Later,
-                retry => retry,
-            },
+            // Whatever keeps a pod from being created (quota, admission, a namespace that goes away) may pass.
+            Self::NameTaken { .. } | Self::CreatePod { .. } => Retry::Later,
             Self::DeletePod { source, .. }
             | Self::DeleteExpired { source }
             | Self::WriteStatus { source } => retry_of(source),
@@ -180,7 +176,7 @@ async fn step(context: &Context, losses: &Losses, key: &ObjectKey, job: &Arc<Job
             context.metrics.wrote(CONTROLLER);
             context.mirrors.jobs.observe(written);
         }
-        losses.settle(key, &observed.lost);
+        losses.settle(key, &observed);
     }
     if let Some(error) = applied.error {
         return Err(error);

@@ -99,11 +99,7 @@ impl Category for Error {
     fn retry(&self) -> Retry {
         match self {
             Self::DuplicateTemplate { .. } | Self::UnknownDependency { .. } => Retry::Never,
-            Self::NameTaken { .. } => Retry::Later,
-            Self::Create { source, .. } => match retry_of(source) {
-                Retry::Soon => Retry::Later,
-                retry => retry,
-            },
+            Self::NameTaken { .. } | Self::Create { .. } => Retry::Later,
             Self::SuspendJob { source, .. }
             | Self::Delete { source, .. }
             | Self::WriteStatus { source } => retry_of(source),

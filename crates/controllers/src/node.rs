@@ -19,7 +19,7 @@ use crate::controller::{Category, Next, Retry, drive, retry_of};
 use crate::events::reference;
 use crate::queue::ObjectKey;
 use crate::{pod, report};
-use silence_policy::{Silence, silence};
+use silence_policy::{Hearing, Silence, hear, silence};
 
 const CONTROLLER: &str = "node";
 const LEASE_NAMESPACE: &str = "kube-node-lease";
@@ -58,8 +58,8 @@ impl Category for Error {
     }
 }
 
-/// The last sign of life of each node, and when we saw it.
-type Signs = Mutex<HashMap<String, (Option<Timestamp>, Timestamp)>>;
+/// What is known of each node's signs of life.
+type Signs = Mutex<HashMap<String, Hearing>>;
 
 /// Runs the controller until cancelled.
 pub(crate) async fn run(context: Arc<Context>, stop: CancellationToken) {
@@ -118,8 +118,14 @@ async fn reconcile(context: Arc<Context>, signs: Arc<Signs>, key: ObjectKey) -> 
 
 async fn step(context: &Context, signs: &Signs, name: &str, node: Option<&Node>) -> Result<Next> {
     let now = context.clock.now();
-    let heard = hear(signs, name, last_sign(context, name, node), now);
-    match silence(heard, now) {
+    let sign = last_sign(context, name, node);
+    let hearing = {
+        let mut signs = signs.lock().unwrap_or_else(PoisonError::into_inner);
+        let hearing = hear(signs.get(name).copied(), sign, now);
+        signs.insert(name.to_string(), hearing);
+        hearing
+    };
+    match silence(&hearing, now) {
         Silence::Usual(until) => return Ok(Next::At(until)),
         Silence::Worrying(until) => {
             if let Some(node) = node {
@@ -154,14 +160,4 @@ fn last_sign(context: &Context, name: &str, node: Option<&Node>) -> Option<Times
         .find_map(|condition| condition.last_heartbeat_time.as_ref())
         .map(|time| time.0);
     renewed.max(beat)
-}
-
-/// Remembers `sign`, and tells when it was new.
-fn hear(signs: &Signs, name: &str, sign: Option<Timestamp>, now: Timestamp) -> Timestamp {
-    let mut signs = signs.lock().unwrap_or_else(PoisonError::into_inner);
-    let entry = signs.entry(name.to_string()).or_insert((sign, now));
-    if entry.0 != sign {
-        *entry = (sign, now);
-    }
-    entry.1
 }

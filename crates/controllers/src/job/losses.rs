@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::Pod;
 
+use super::fetch::Observed;
 use crate::context::{job_of, owner_uid};
 use crate::mirror::Change;
 use crate::pod;
@@ -26,6 +27,8 @@ struct State {
     lost: HashMap<ObjectKey, Vec<Arc<Pod>>>,
     /// Uids of pods that we delete ourselves.
     ours: HashSet<String>,
+    /// Uids of pods whose failure is on record since they were seen on their way out.
+    counted: HashSet<String>,
 }
 
 impl Losses {
@@ -36,7 +39,8 @@ impl Losses {
         };
         let mut state = self.lock();
         let uid = old.metadata.uid.as_deref().unwrap_or_default();
-        if state.ours.remove(uid) || !pod::is_active(old) {
+        let known = state.ours.remove(uid) | state.counted.remove(uid);
+        if known || pod::is_terminal(old) {
             return;
         }
         if let Some(job) = job_of(old) {
@@ -58,14 +62,26 @@ impl Losses {
             .collect()
     }
 
-    /// What vanished of this Job is on record, or does not matter any more.
-    pub(crate) fn settle(&self, job: &ObjectKey, on_record: &[Arc<Pod>]) {
+    /// What was `observed` of this Job is on record: the pods that vanished, and those on their way out.
+    pub(crate) fn settle(&self, job: &ObjectKey, observed: &Observed) {
         let mut state = self.lock();
-        if let Some(lost) = state.lost.get_mut(job) {
-            lost.retain(|pod| !on_record.iter().any(|settled| Arc::ptr_eq(pod, settled)));
-            if lost.is_empty() {
-                state.lost.remove(job);
+        let mut lost = state.lost.remove(job).unwrap_or_default();
+        lost.retain(|pod| {
+            !observed
+                .lost
+                .iter()
+                .any(|settled| Arc::ptr_eq(pod, settled))
+        });
+        for pod in observed.own.iter().filter(|pod| pod::is_terminating(pod)) {
+            // It may have vanished while its count was being written.
+            let before = lost.len();
+            lost.retain(|vanished| vanished.metadata.uid != pod.metadata.uid);
+            if lost.len() == before {
+                state.counted.extend(pod.metadata.uid.clone());
             }
+        }
+        if !lost.is_empty() {
+            state.lost.insert(job.clone(), lost);
         }
     }
 
@@ -123,9 +139,48 @@ mod tests {
         });
         assert_eq!(lost(&losses, "job-1"), 1);
         assert_eq!(lost(&losses, "job-2"), 0);
-        let on_record = losses.of(&ObjectKey::new("ns", "demo"), Some(&"job-1".to_string()));
-        losses.settle(&ObjectKey::new("ns", "demo"), &on_record);
+        let key = ObjectKey::new("ns", "demo");
+        let lost_pods = losses.of(&key, Some(&"job-1".to_string()));
+        losses.settle(
+            &key,
+            &Observed {
+                lost: lost_pods,
+                ..Observed::default()
+            },
+        );
         assert_eq!(lost(&losses, "job-1"), 0);
+    }
+
+    #[test]
+    fn a_pod_that_was_counted_on_its_way_out_is_no_loss_when_it_is_gone() {
+        let losses = Losses::default();
+        let mut leaving = (*pod("Running")).clone();
+        leaving.metadata.deletion_timestamp =
+            Some(crate::clock::stamp(jiff::Timestamp::UNIX_EPOCH));
+        let leaving = Arc::new(leaving);
+        let observed = Observed {
+            own: vec![Arc::clone(&leaving)],
+            ..Observed::default()
+        };
+        losses.settle(&ObjectKey::new("ns", "demo"), &observed);
+        losses.notice(&Change {
+            old: Some(Arc::clone(&leaving)),
+            new: None,
+        });
+        assert_eq!(lost(&losses, "job-1"), 0);
+        // Nor is one that was gone before its count was on record.
+        losses.notice(&Change {
+            old: Some(Arc::clone(&leaving)),
+            new: None,
+        });
+        losses.settle(&ObjectKey::new("ns", "demo"), &observed);
+        assert_eq!(lost(&losses, "job-1"), 0);
+        // One that nobody saw leave is.
+        losses.notice(&Change {
+            old: Some(leaving),
+            new: None,
+        });
+        assert_eq!(lost(&losses, "job-1"), 1);
     }
 
     #[test]

@@ -102,9 +102,9 @@ mod tests {
 
     fn pipeline() -> Value {
         json!([
-            { "name": "data" },
-            { "name": "model" },
-            { "name": "node", "dependsOn": [
+            { "name": "data", "template": {} },
+            { "name": "model", "template": {} },
+            { "name": "node", "template": {}, "dependsOn": [
                 { "name": "data", "status": "Complete" },
                 { "name": "model", "status": "Complete" },
             ] },
@@ -133,7 +133,7 @@ mod tests {
         #[case] succeeded: i32,
         #[case] want: bool,
     ) {
-        let templates = json!([{ "name": "node" }, { "name": "launcher", "dependsOn": [{ "name": "node", "status": "Ready" }] }]);
+        let templates = json!([{ "name": "node", "template": {} }, { "name": "launcher", "template": {}, "dependsOn": [{ "name": "node", "status": "Ready" }] }]);
         let startup = startup(
             &set(&templates, "AnyOrder", false),
             &[counts("node", ready, succeeded)],
@@ -152,7 +152,7 @@ mod tests {
         #[case] want: &[&str],
         #[case] complete: Option<bool>,
     ) {
-        let templates = json!([{ "name": "a" }, { "name": "b" }]);
+        let templates = json!([{ "name": "a", "template": {} }, { "name": "b", "template": {} }]);
         let startup = startup(&set(&templates, "InOrder", suspend), &counts);
         assert_eq!(startup.allowed, want);
         assert_eq!(startup.complete, complete);

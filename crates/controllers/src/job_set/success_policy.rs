@@ -60,7 +60,7 @@ mod tests {
             "kind": "JobSet",
             "metadata": { "name": "demo" },
             "spec": {
-                "replicatedJobs": [{ "name": "a", "replicas": 1 }, { "name": "b", "replicas": 2 }],
+                "replicatedJobs": [{ "name": "a", "replicas": 1, "template": {} }, { "name": "b", "replicas": 2, "template": {} }],
                 "successPolicy": policy,
             },
         }))

@@ -240,7 +240,7 @@ async fn of_two_copies_only_one_works_and_the_other_takes_over() {
             namespace: "kube-system".into(),
             name: "astrago-controllers".into(),
             identity: identity.into(),
-            duration: Duration::from_millis(500),
+            duration: Duration::from_secs(5),
         }),
         ..Options::embedded()
     };
