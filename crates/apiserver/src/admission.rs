@@ -60,25 +60,22 @@ pub(crate) fn resolve(store: &Store, kind: &Kind, new: &mut Value) -> Result<()>
     let named = new["spec"]["priorityClassName"]
         .as_str()
         .filter(|name| !name.is_empty());
-    let class = match named {
-        Some(name) => {
-            let class = store.get(CLASSES, &Name::new("", name));
-            let class = class.ok_or_else(|| ApiError::Forbidden {
-                subject: kind.subject(metadata::text(new, "name")),
-                reason: format!("no PriorityClass with name {name} was found"),
-            })?;
-            Some(class.value())
-        }
-        None => {
-            let classes = store
-                .list(CLASSES, &Query::default())
-                .map(|page| page.objects);
-            let mut values = classes
-                .unwrap_or_default()
-                .into_iter()
-                .map(|class| class.value());
-            values.find(|class| class["globalDefault"] == true)
-        }
+    let class = if let Some(name) = named {
+        let class = store.get(CLASSES, &Name::new("", name));
+        let class = class.ok_or_else(|| ApiError::Forbidden {
+            subject: kind.subject(metadata::text(new, "name")),
+            reason: format!("no PriorityClass with name {name} was found"),
+        })?;
+        Some(class.value())
+    } else {
+        let classes = store
+            .list(CLASSES, &Query::default())
+            .map(|page| page.objects);
+        let mut values = classes
+            .unwrap_or_default()
+            .into_iter()
+            .map(|class| class.value());
+        values.find(|class| class["globalDefault"] == true)
     };
     let Some(spec) = new["spec"].as_object_mut() else {
         return Ok(());

@@ -250,15 +250,14 @@ async fn run(steps: &[Step], limits: Limits) {
                 let revision = watch.revision();
                 store.close().await;
                 store = open(directory.path(), limits);
-                watch = match store.watch(&RESOURCE.into(), revision) {
-                    Ok(watch) => watch,
-                    Err(_) => {
-                        let page = store.list(RESOURCE, &Query::default()).expect("a list");
-                        model.watched = listed(&page.objects);
-                        store
-                            .watch(&RESOURCE.into(), page.revision)
-                            .expect("a fresh watch")
-                    }
+                watch = if let Ok(watch) = store.watch(&RESOURCE.into(), revision) {
+                    watch
+                } else {
+                    let page = store.list(RESOURCE, &Query::default()).expect("a list");
+                    model.watched = listed(&page.objects);
+                    store
+                        .watch(&RESOURCE.into(), page.revision)
+                        .expect("a fresh watch")
                 };
             }
         }

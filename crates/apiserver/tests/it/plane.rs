@@ -21,7 +21,7 @@ impl Plane {
     pub(crate) fn options(directory: &TempDir) -> Options {
         let mut options = Options::new(directory.path());
         options.admin_tokens = vec!["secret-token".to_owned()];
-        options.kubelet_token = "kubelet-token".to_owned();
+        "kubelet-token".clone_into(&mut options.kubelet_token);
         options
     }
 
