@@ -10,6 +10,6 @@ export default defineConfig({
   plugins: [react()],
   resolve: { alias: { '@': fileURLToPath(new URL('./src', import.meta.url)) } },
   build: { target: 'es2023', sourcemap: false, chunkSizeWarningLimit: 600 },
-  server: { proxy: { '/api': { target: server, changeOrigin: true } } },
+  server: { proxy: { '/api': { target: server, changeOrigin: true, headers: { origin: server } } } },
   test: { include: ['src/**/*.test.ts', 'src/**/*.test.tsx'] },
 });

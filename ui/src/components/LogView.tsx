@@ -29,6 +29,7 @@ export function LogView({ lines, version, showWorker }: Props) {
   const [query, setQuery] = useState('');
   const [current, setCurrent] = useState(0);
 
+  // eslint-disable-next-line react-hooks/incompatible-library -- read in the same render only, never handed on
   const rows = useVirtualizer({
     count: lines.length,
     getScrollElement: () => scroller.current,

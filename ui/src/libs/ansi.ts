@@ -8,7 +8,6 @@ export interface Piece {
 
 const COLORS = ['gray', 'red', 'green', 'yellow', 'blue', 'grape', 'cyan', 'gray'];
 
-// eslint-disable-next-line no-control-regex -- escape sequences are what this parses
 const SEQUENCE = /\u001b\[([0-9;]*)([A-Za-z])|\u001b\][^\u0007]*\u0007|\r/g;
 
 export function pieces(line: string): Piece[] {

@@ -2,13 +2,13 @@ import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tansta
 import { useEffect } from 'react';
 
 import { stream } from '@/libs/stream';
-import { isFinished } from '@/libs/state';
+import { isFinished, type State } from '@/libs/state';
 
 import { answered, client, type Schemas } from './client';
 
 export interface JobFilters {
   namespace?: string;
-  state?: string;
+  state?: State;
   framework?: string;
   user?: string;
   q?: string;

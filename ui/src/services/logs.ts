@@ -32,6 +32,8 @@ export function useLogStream(source: LogSource) {
     lines.clear();
     let waiting: Line[] = [];
     let frame: ReturnType<typeof setTimeout> | undefined;
+    // A stream that was left behind still ends; what it says then is not about this one.
+    let current = true;
     const show = () => {
       frame = undefined;
       lines.append(waiting);
@@ -46,9 +48,12 @@ export function useLogStream(source: LogSource) {
         waiting.push({ id: event.id, worker: line.worker, time: line.time ?? undefined, text: line.text });
         frame ??= setTimeout(show, 80);
       },
-      onState: setState,
+      onState: (next) => {
+        if (current) setState(next);
+      },
     });
     return () => {
+      current = false;
       stop();
       clearTimeout(frame);
     };

@@ -39,12 +39,13 @@ export function JobList() {
   const [text] = useDebouncedValue(search.get('q') ?? '', 200);
   useLiveJobs();
   const page = Number(search.get('page') ?? '1');
+  const state = STATES.find((one) => one === search.get('state'));
   const jobs = useJobs({
     ...(text !== '' && { q: text }),
-    ...(search.has('state') && { state: search.get('state') ?? '' }),
+    ...(state !== undefined && { state }),
     ...(search.has('namespace') && { namespace: search.get('namespace') ?? '' }),
-    sort: search.get('sort') ?? '-created_at',
-    page,
+    sort: search.get('sort') ?? 'newest',
+    page: page - 1,
   });
 
   const set = (key: string, value: string | null) =>
@@ -132,9 +133,9 @@ export function JobList() {
                 <Table.Th>{t('jobs.progress')}</Table.Th>
                 <Table.Th>{t('jobs.nodes')}</Table.Th>
                 <Table.Th>{t('jobs.resources')}</Table.Th>
-                <SortHeader by="user" label={t('jobs.user')} search={search} set={set} />
+                <Table.Th>{t('jobs.user')}</Table.Th>
                 <SortHeader by="duration" label={t('jobs.duration')} search={search} set={set} />
-                <SortHeader by="created_at" label={t('jobs.created')} search={search} set={set} />
+                <SortHeader by="newest" label={t('jobs.created')} search={search} set={set} />
               </Table.Tr>
             </Table.Thead>
             <Table.Tbody>
@@ -167,24 +168,31 @@ export function JobList() {
   );
 }
 
+/** A heading that sorts by its column; the one of the time turns around when it is pressed again. */
 function SortHeader(props: {
-  by: string;
+  by: 'newest' | 'name' | 'state' | 'duration';
   label: string;
   search: URLSearchParams;
   set: (key: string, value: string) => void;
 }) {
-  const current = props.search.get('sort') ?? '-created_at';
+  const current = props.search.get('sort') ?? 'newest';
   const direction =
-    current === props.by ? 'ascending' : current === `-${props.by}` ? 'descending' : undefined;
+    current === props.by
+      ? props.by === 'newest'
+        ? 'descending'
+        : 'ascending'
+      : current === 'oldest' && props.by === 'newest'
+        ? 'ascending'
+        : 'none';
   return (
-    <Table.Th aria-sort={direction ?? 'none'}>
+    <Table.Th aria-sort={direction}>
       <Anchor
         component="button"
         type="button"
         size="sm"
         c="inherit"
         fw={600}
-        onClick={() => props.set('sort', direction === 'ascending' ? `-${props.by}` : props.by)}
+        onClick={() => props.set('sort', props.by === 'newest' && current === 'newest' ? 'oldest' : props.by)}
       >
         {props.label}
         {direction === 'ascending' ? ' ↑' : direction === 'descending' ? ' ↓' : ''}

@@ -132,7 +132,7 @@ export function formOf(request: Schemas['CreateRequest']): Form {
     repository: request.git_repository ?? '',
     branch: request.git_branch ?? '',
     command: request.command ?? '',
-    environment: request.env_vars ?? [],
+    environment: (request.env_vars ?? []).map(({ name, value }) => ({ name, value: value ?? '' })),
     volumes: (request.volumes ?? []).filter((volume) => volume !== shared),
     sharedMemory: shared?.memory == null ? 0 : inGibibytes(shared.memory),
     maxRestarts: request.max_restarts ?? '',

@@ -15,8 +15,8 @@ export function Metrics({ jobKey }: { jobKey: JobKey }) {
   const [axis, setAxis] = useState<'step' | 'time'>('step');
   const [others, setOthers] = useState<string[]>([]);
   const jobs = useJobs({ namespace: jobKey.namespace });
-  const names = [jobKey.name, ...others];
-  const answers = useQueries({
+  const names = useMemo(() => [jobKey.name, ...others], [jobKey.name, others]);
+  const loaded = useQueries({
     queries: names.map((name) => ({
       queryKey: ['job', { namespace: jobKey.namespace, name }, 'metrics'],
       queryFn: () =>
@@ -27,9 +27,9 @@ export function Metrics({ jobKey }: { jobKey: JobKey }) {
         ),
       refetchInterval: 5_000,
     })),
+    combine: dataOf,
   });
-  const loaded = answers.map((answer) => answer.data);
-  const charts = useMemo(() => chartsOf(names, loaded, axis), [axis, JSON.stringify(names), ...loaded]); // eslint-disable-line react-hooks/exhaustive-deps
+  const charts = useMemo(() => chartsOf(names, loaded, axis), [names, loaded, axis]);
 
   return (
     <Stack>
@@ -89,13 +89,18 @@ export function Metrics({ jobKey }: { jobKey: JobKey }) {
   );
 }
 
+/** Stable, so that equal answers do not draw the charts anew. */
+function dataOf<T>(answers: { data?: T | undefined }[]): (T | undefined)[] {
+  return answers.map((answer) => answer.data);
+}
+
 function chartsOf(names: string[], loaded: (Schemas['Metric'][] | undefined)[], axis: 'step' | 'time') {
   const charts = new Map<string, Series[]>();
   names.forEach((name, index) => {
     for (const metric of loaded[index] ?? []) {
-      const workers = [...new Set(metric.points.map((point) => point.worker))].sort((a, b) => a - b);
+      const workers = [...new Set((metric.points ?? []).map((point) => point.worker))].sort((a, b) => a - b);
       for (const worker of workers) {
-        const points = metric.points
+        const points = (metric.points ?? [])
           .filter((point) => point.worker === worker)
           .map((point, order) => ({
             x: axis === 'time' ? Date.parse(point.time) : (point.step ?? order),
