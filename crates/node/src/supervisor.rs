@@ -15,6 +15,7 @@
 mod lifecycle;
 mod live;
 mod probe;
+mod processes;
 mod requests;
 mod run;
 

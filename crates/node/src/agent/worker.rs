@@ -171,6 +171,10 @@ impl Worker {
                         .await?;
                     return Err(error.into());
                 }
+                self.node
+                    .events
+                    .note(pod, "Started", "started the pod's sandbox")
+                    .await;
                 Ok(Next::Again)
             }
         }

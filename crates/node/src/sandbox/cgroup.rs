@@ -34,8 +34,8 @@ impl PodGroup {
     /// Makes the pod's cgroups; says what is missing.
     pub(crate) fn create(uid: &str) -> (Option<Self>, Vec<String>) {
         let mut parts = Vec::new();
-        // Processes are also limited without cgroups.
-        let mut missing: Vec<&str> = vec!["cpu", "memory"];
+        // Processes and memory are also limited without cgroups, the latter less sharply.
+        let mut missing: Vec<&str> = vec!["cpu"];
         for hierarchy in hierarchy::found() {
             let path = hierarchy.base().join(uid);
             if hierarchy.prepare(&path).is_ok() {
@@ -104,6 +104,13 @@ impl Group {
         self.parts
             .iter()
             .try_for_each(|(_, path)| fs::write(path.join("cgroup.procs"), "0"))
+    }
+
+    /// Whether memory is limited here.
+    pub(crate) fn limits_memory(&self) -> bool {
+        self.parts
+            .iter()
+            .any(|(hierarchy, _)| hierarchy.has("memory"))
     }
 
     /// How many processes were killed because memory ran out.

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
@@ -13,6 +13,8 @@ use nix::sys::wait::WaitStatus;
 use nix::unistd::{Gid, Pid, Uid, fchown, pipe2};
 
 use super::probe::Probes;
+use super::processes;
+use crate::control::Usage;
 use crate::layout::PodDir;
 use crate::logs::{self, Stream};
 use crate::sandbox::cgroup::Group;
@@ -24,6 +26,9 @@ use crate::spec::{ContainerSpec, Mount};
 const TAIL_BYTES: usize = 2048;
 /// How much of a termination message file is read.
 const MESSAGE_BYTES: u64 = 4096;
+
+/// How often memory is looked at where no cgroup limits it.
+const MEMORY_PERIOD: Duration = Duration::from_millis(250);
 
 /// A running container.
 pub(super) struct Live {
@@ -37,6 +42,9 @@ pub(super) struct Live {
     /// Why it is being stopped, when that is not the pod's end.
     pub(super) stop_reason: Option<String>,
     pub(super) output: Output,
+    /// A limit that has to be watched because no cgroup does, and when to look next.
+    memory: Option<(u64, Instant)>,
+    exhausted: bool,
     message: Option<PathBuf>,
     kills_before: u64,
 }
@@ -89,7 +97,15 @@ impl Live {
             tail: VecDeque::new(),
             buffer: Vec::new(),
         };
+        let watched = !group.as_ref().is_some_and(Group::limits_memory);
+        let memory = container
+            .limits
+            .memory
+            .filter(|_| watched)
+            .map(|limit| (limit, Instant::now()));
         Ok(Self {
+            memory,
+            exhausted: false,
             pid,
             group,
             probes: Probes::new(container),
@@ -108,11 +124,41 @@ impl Live {
         let _ = kill(self.pid, signal);
     }
 
+    /// When to look at its memory.
+    pub(super) fn memory_due(&self) -> Option<Instant> {
+        self.memory.map(|(_, due)| due)
+    }
+
+    /// Ends it if it has more memory than it may.
+    pub(super) fn watch_memory(&mut self, now: Instant) {
+        let Some((limit, due)) = &mut self.memory else {
+            return;
+        };
+        if *due > now {
+            return;
+        }
+        *due = now + MEMORY_PERIOD;
+        if processes::exceeds(self.pid, *limit) {
+            self.exhausted = true;
+            self.signal(Signal::SIGKILL);
+        }
+    }
+
+    /// What it uses.
+    pub(super) fn usage(&self) -> Usage {
+        match &self.group {
+            Some(group) if group.limits_memory() => group.usage(),
+            _ => processes::usage(self.pid),
+        }
+    }
+
     /// Whether a process of it was killed for want of memory.
     pub(super) fn out_of_memory(&self) -> bool {
-        self.group
-            .as_ref()
-            .is_some_and(|group| group.out_of_memory_kills() > self.kills_before)
+        self.exhausted
+            || self
+                .group
+                .as_ref()
+                .is_some_and(|group| group.out_of_memory_kills() > self.kills_before)
     }
 
     /// The termination message, from its file or from the end of the output.

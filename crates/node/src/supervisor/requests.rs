@@ -175,11 +175,7 @@ impl Supervisor {
         let containers = self.live.iter().map(|(which, live)| ContainerStats {
             name: self.spec_of(*which).name.clone(),
             pid: None,
-            usage: live
-                .group
-                .as_ref()
-                .map(|group| group.usage())
-                .unwrap_or_default(),
+            usage: live.usage(),
         });
         let pod = self
             .group

@@ -335,6 +335,7 @@ impl Supervisor {
                 // The kernel needs a moment; do not spin meanwhile.
                 live.kill_at = Some(now + Duration::from_millis(100));
             }
+            live.watch_memory(now);
             live.probes.kill_late(now);
             if live.stopping {
                 continue;
@@ -433,7 +434,7 @@ impl Supervisor {
         let containers = self.live.iter().flat_map(|(which, live)| {
             let started = self.container(*which).started;
             let probes = live.probes.wake(started).filter(|_| !live.stopping);
-            [live.kill_at, probes]
+            [live.kill_at, probes, live.memory_due()]
         });
         let next = containers.flatten().chain(clock).min();
         next.map_or(PollTimeout::NONE, |at| {

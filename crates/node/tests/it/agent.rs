@@ -1,7 +1,5 @@
 //! The agent with a real API server in this process.
 
-use std::time::Duration;
-
 use astrago_apiserver::{Identity, Options as ServerOptions, Server};
 use astrago_node::{Options, launch, layout};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolumeClaim, Pod, Secret, Service};
