@@ -84,6 +84,10 @@ impl Context {
         })
     }
 
+    #[expect(
+        clippy::unused_self,
+        reason = "time is asked of the context, which may have a clock of its own"
+    )]
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::now()
     }

@@ -96,6 +96,22 @@ where
     }
 }
 
+/// The `{name}` of a path. It becomes a part of an address of the API server, so nothing but a name
+/// may pass.
+pub(crate) struct Name(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Name {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Error> {
+        let path = axum::extract::Path::<String>::from_request_parts(parts, state).await;
+        let name = path.map_err(|error| Error::Malformed(error.body_text()))?.0;
+        crate::form::name::check_subdomain(&name)
+            .map_err(|message| Error::invalid("name", message))?;
+        Ok(Self(name))
+    }
+}
+
 /// The query of a request, read parameter by parameter.
 pub(crate) struct Parameters(BTreeMap<String, String>);
 

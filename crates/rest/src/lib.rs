@@ -73,9 +73,7 @@ impl Rest {
     /// The router of the whole API and the page.
     pub fn router(&self) -> Router {
         let (router, document) = routes::all().split_for_parts();
-        let mut described = Document::openapi();
-        described.merge(document);
-        let json = serde_json::to_string(&described).unwrap_or_default();
+        let json = describe(document).to_json().unwrap_or_default();
         let document = move || async move { ([("content-type", "application/json")], json) };
         router
             .route("/api/openapi.json", axum::routing::get(document))
@@ -95,6 +93,17 @@ impl Rest {
         self.context.tasks.close();
         self.context.tasks.wait().await;
     }
+}
+
+/// The description of the whole API, as it is served at `/api/openapi.json`.
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    describe(routes::all().split_for_parts().1)
+}
+
+fn describe(operations: utoipa::openapi::OpenApi) -> utoipa::openapi::OpenApi {
+    let mut document = Document::openapi();
+    document.merge(operations);
+    document
 }
 
 /// Why the API could not start.

@@ -145,7 +145,7 @@ impl Up {
         what: &str,
         mut look: impl FnMut(&Self) -> Result<T, Value>,
     ) -> T {
-        let deadline = Instant::now() + Duration::from_secs(120);
+        let deadline = Instant::now() + Duration::from_mins(2);
         loop {
             match look(self) {
                 Ok(found) => return found,

@@ -1,4 +1,10 @@
 //! The built binary, from the outside.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test that fails should end at once and say so"
+)]
 
 mod command_line;
 mod harness;

@@ -34,6 +34,15 @@ pub(crate) async fn apply(
     let version: GroupVersion = version
         .parse()
         .map_err(|_| Error::invalid("apiVersion", "is not a version"))?;
+    // Names of RBAC objects may have colons; what would change the address may not be in any.
+    let strange =
+        |text: &str| text.contains(|c: char| !c.is_ascii_graphic() || "/?#%\\".contains(c));
+    let given = text(&object, "/metadata/namespace").unwrap_or_else(|| namespace.to_owned());
+    for (field, value) in [("metadata.name", &name), ("metadata.namespace", &given)] {
+        if value == "." || value == ".." || strange(value) {
+            return Err(Error::invalid(field, format!("{value:?} is not a name")));
+        }
+    }
     let client = context.gate.client(caller);
     let wanted = GroupVersionKind::gvk(&version.group, &version.version, &kind);
     let (resource, capabilities) = pinned_kind(&client, &wanted).await.map_err(|_| {
@@ -44,11 +53,7 @@ pub(crate) async fn apply(
     })?;
     let api: Api<DynamicObject> = match capabilities.scope {
         Scope::Cluster => Api::all_with(client, &resource),
-        Scope::Namespaced => {
-            let namespace =
-                text(&object, "/metadata/namespace").unwrap_or_else(|| namespace.to_owned());
-            Api::namespaced_with(client, &namespace, &resource)
-        }
+        Scope::Namespaced => Api::namespaced_with(client, &given, &resource),
     };
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");

@@ -41,7 +41,7 @@ pub(crate) async fn write(context: &Context, key: &Key) {
 }
 
 /// Notes that a job is gone.
-pub(crate) async fn gone(context: &Context, key: &Key) {
+pub(crate) fn gone(context: &Context, key: &Key) {
     report(
         context
             .history

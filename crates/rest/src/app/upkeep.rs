@@ -14,7 +14,7 @@ use crate::names;
 use crate::world::Key;
 
 /// How often it is looked.
-const INTERVAL: Duration = Duration::from_secs(300);
+const INTERVAL: Duration = Duration::from_mins(5);
 
 /// A ConfigMap younger than this may belong to a create that is under way.
 const GRACE_SECONDS: i64 = 60;

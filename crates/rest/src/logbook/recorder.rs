@@ -80,7 +80,7 @@ pub(crate) async fn run(context: Arc<Context>) {
                 }
                 app::record::write(&context, &key).await;
             } else if deleted {
-                app::record::gone(&context, &key).await;
+                app::record::gone(&context, &key);
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json as Answer;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
@@ -13,7 +13,7 @@ use crate::app::list::{Filter, Sort};
 use crate::app::{self, Error};
 use crate::context::Context;
 use crate::error::Result;
-use crate::extract::{Json, Parameters};
+use crate::extract::{Json, Name, Parameters};
 use crate::identity::Caller;
 use crate::model::{
     CreateRequest, CreateResponse, Deleted, ErrorBody, Fit, JobDetail, JobEvent, JobList, JobState,
@@ -64,7 +64,7 @@ async fn create(
 async fn status(
     State(context): State<Arc<Context>>,
     caller: Caller,
-    Path(name): Path<String>,
+    Name(name): Name,
     parameters: Parameters,
 ) -> Result<Answer<JobStatus>> {
     let key = Key {
@@ -81,7 +81,7 @@ async fn status(
 async fn delete(
     State(context): State<Arc<Context>>,
     caller: Caller,
-    Path(name): Path<String>,
+    Name(name): Name,
     parameters: Parameters,
 ) -> Result<Answer<Deleted>> {
     let key = Key {
@@ -98,7 +98,7 @@ async fn delete(
 async fn suspend(
     State(context): State<Arc<Context>>,
     caller: Caller,
-    Path(name): Path<String>,
+    Name(name): Name,
     parameters: Parameters,
 ) -> Result<Answer<JobStatus>> {
     let key = Key {
@@ -117,7 +117,7 @@ async fn suspend(
 async fn resume(
     State(context): State<Arc<Context>>,
     caller: Caller,
-    Path(name): Path<String>,
+    Name(name): Name,
     parameters: Parameters,
 ) -> Result<Answer<JobStatus>> {
     let key = Key {
@@ -190,7 +190,7 @@ fn filter(parameters: &Parameters) -> Result<Filter> {
 async fn show(
     State(context): State<Arc<Context>>,
     caller: Caller,
-    Path(name): Path<String>,
+    Name(name): Name,
     parameters: Parameters,
 ) -> Result<Answer<JobDetail>> {
     let key = Key {
@@ -207,7 +207,7 @@ async fn show(
 async fn restart(
     State(context): State<Arc<Context>>,
     caller: Caller,
-    Path(name): Path<String>,
+    Name(name): Name,
     parameters: Parameters,
 ) -> Result<Answer<CreateResponse>> {
     let key = Key {
@@ -224,7 +224,7 @@ async fn restart(
 async fn events(
     State(context): State<Arc<Context>>,
     caller: Caller,
-    Path(name): Path<String>,
+    Name(name): Name,
     parameters: Parameters,
 ) -> Result<Answer<Vec<JobEvent>>> {
     let key = Key {
@@ -241,7 +241,7 @@ async fn events(
 async fn metrics(
     State(context): State<Arc<Context>>,
     caller: Caller,
-    Path(name): Path<String>,
+    Name(name): Name,
     parameters: Parameters,
 ) -> Result<Answer<Vec<Metric>>> {
     let key = Key {
@@ -259,7 +259,7 @@ async fn metrics(
 async fn manifest(
     State(context): State<Arc<Context>>,
     caller: Caller,
-    Path(name): Path<String>,
+    Name(name): Name,
     parameters: Parameters,
 ) -> Result<([(&'static str, &'static str); 1], String)> {
     let key = Key {
@@ -277,7 +277,7 @@ async fn manifest(
 async fn clone(
     State(context): State<Arc<Context>>,
     caller: Caller,
-    Path(name): Path<String>,
+    Name(name): Name,
     parameters: Parameters,
 ) -> Result<Answer<Value>> {
     let key = Key {

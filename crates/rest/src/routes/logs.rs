@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json as Answer;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderName;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use utoipa_axum::router::OpenApiRouter;
@@ -14,7 +14,7 @@ use crate::app::Error;
 use crate::app::logs::{self, Selection, Wanted};
 use crate::context::Context;
 use crate::error::Result;
-use crate::extract::Parameters;
+use crate::extract::{Name, Parameters};
 use crate::identity::Caller;
 use crate::model::{ErrorBody, LogLines, SearchResult, WorkerLogs};
 use crate::world::Key;
@@ -41,7 +41,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
 async fn worker(
     State(context): State<Arc<Context>>,
     caller: Caller,
-    Path(name): Path<String>,
+    Name(name): Name,
     parameters: Parameters,
 ) -> Result<Answer<WorkerLogs>> {
     let key = Key {
@@ -70,7 +70,7 @@ async fn worker(
 async fn merged(
     State(context): State<Arc<Context>>,
     caller: Caller,
-    Path(name): Path<String>,
+    Name(name): Name,
     parameters: Parameters,
 ) -> Result<Answer<LogLines>> {
     let key = Key {
@@ -98,7 +98,7 @@ async fn merged(
 async fn search(
     State(context): State<Arc<Context>>,
     caller: Caller,
-    Path(name): Path<String>,
+    Name(name): Name,
     parameters: Parameters,
 ) -> Result<Answer<SearchResult>> {
     let key = Key {
@@ -136,7 +136,7 @@ async fn search(
 async fn download(
     State(context): State<Arc<Context>>,
     caller: Caller,
-    Path(name): Path<String>,
+    Name(name): Name,
     parameters: Parameters,
 ) -> Result<([(HeaderName, String); 2], Body)> {
     let key = Key {

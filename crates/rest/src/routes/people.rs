@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json as Answer;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderName;
 use axum::http::header::SET_COOKIE;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 use crate::app::{Error, users};
 use crate::context::{Authentication, Context};
 use crate::error::Result;
-use crate::extract::{COOKIE_NAME, Json, Parameters};
+use crate::extract::{COOKIE_NAME, Json, Name, Parameters};
 use crate::identity::{Access, Caller};
 use crate::model::{Audit, CreatedUser, ErrorBody, NewUser, SignIn, User, WhoAmI};
 
@@ -94,7 +94,7 @@ async fn add(
 async fn remove(
     State(context): State<Arc<Context>>,
     caller: Caller,
-    Path(name): Path<String>,
+    Name(name): Name,
 ) -> Result<Answer<Value>> {
     users::remove(&context, &caller, &name).await?;
     Ok(Answer(json!({ "status": "success", "name": name })))

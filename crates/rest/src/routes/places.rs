@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json as Answer;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 use crate::app::{Error, apply, places};
 use crate::context::Context;
 use crate::error::Result;
-use crate::extract::{Json, Parameters};
+use crate::extract::{Json, Name, Parameters};
 use crate::identity::{Access, Caller};
 use crate::metrics;
 use crate::model::{
@@ -68,7 +68,7 @@ async fn runtimes(State(context): State<Arc<Context>>, _: Caller) -> Answer<Vec<
 async fn runtime(
     State(context): State<Arc<Context>>,
     _: Caller,
-    Path(name): Path<String>,
+    Name(name): Name,
 ) -> Result<Answer<Runtime>> {
     Ok(Answer(places::runtime(&context, &name)?))
 }
@@ -87,7 +87,7 @@ struct MaxRestarts {
 async fn set_max_restarts(
     State(context): State<Arc<Context>>,
     caller: Caller,
-    Path(name): Path<String>,
+    Name(name): Name,
     Json(body): Json<MaxRestarts>,
 ) -> Result<Answer<Runtime>> {
     if !(0..=1000).contains(&body.max_restarts) {
@@ -122,7 +122,7 @@ async fn namespaces(
 async fn set_quota(
     State(context): State<Arc<Context>>,
     caller: Caller,
-    Path(name): Path<String>,
+    Name(name): Name,
     Json(quota): Json<Quota>,
 ) -> Result<Answer<Quota>> {
     Ok(Answer(

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Sse;
 use axum::response::sse::{Event, KeepAlive};
@@ -16,7 +16,7 @@ use crate::app;
 use crate::app::logs::stream::{self, Item};
 use crate::context::Context;
 use crate::error::Result;
-use crate::extract::Parameters;
+use crate::extract::{Name, Parameters};
 use crate::identity::Caller;
 use crate::model::{ErrorBody, JobSummary, LogLine};
 use crate::world::Key;
@@ -40,7 +40,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
 async fn logs(
     State(context): State<Arc<Context>>,
     caller: Caller,
-    Path(name): Path<String>,
+    Name(name): Name,
     parameters: Parameters,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>> {

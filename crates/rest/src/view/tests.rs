@@ -1,4 +1,5 @@
 //! States and messages, by table.
+#![expect(clippy::needless_pass_by_value, reason = "cases read better")]
 
 use std::sync::Arc;
 
