@@ -34,7 +34,7 @@ use nix::unistd::{dup2_stdin, dup2_stdout, pipe2, sethostname, setsid};
 use crate::layout::PodDir;
 use crate::sandbox::cgroup::PodGroup;
 use crate::sandbox::process::chain;
-use crate::sandbox::{network, seccomp};
+use crate::sandbox::{identity, network, seccomp};
 use crate::spec::{Mount, Network, PodSpec};
 use crate::sys;
 
@@ -200,9 +200,7 @@ fn prepare(pod: &PodDir, spec: &PodSpec, bridges: &OwnedFd) -> Result<()> {
 fn memory(pod: &PodDir, key: &str, size: Option<u64>) -> Result<()> {
     let path = pod.volume(key);
     std::fs::create_dir_all(&path).map_err(Error::system("prepare a volume in memory"))?;
-    let owner = crate::sandbox::identity::Identity::has_range()
-        .then(|| crate::sandbox::identity::Identity::Range.outside(0))
-        .unwrap_or(0);
+    let owner = identity::volume_owner(None).map_or(0, |(user, _)| user);
     let size = size.map(|size| format!(",size={size}")).unwrap_or_default();
     let data = format!("mode=1777,uid={owner},gid={owner}{size}");
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;

@@ -75,13 +75,12 @@ pub(super) fn expand<'a>(text: &str, lookup: impl Fn(&str) -> Option<&'a str>) -
             .strip_prefix('(')
             .and_then(|inner| inner.split_once(')'))
         {
-            match lookup(name) {
-                Some(value) => result.push_str(value),
-                None => {
-                    result.push_str("$(");
-                    result.push_str(name);
-                    result.push(')');
-                }
+            if let Some(value) = lookup(name) {
+                result.push_str(value);
+            } else {
+                result.push_str("$(");
+                result.push_str(name);
+                result.push(')');
             }
             rest = after;
         } else {

@@ -89,9 +89,11 @@ pub(super) fn resource(
 
 /// Labels and annotations as the files of a downwardAPI volume have them.
 fn listing(map: &BTreeMap<String, String>) -> String {
-    map.iter()
+    let lines: Vec<_> = map
+        .iter()
         .map(|(key, value)| format!("{key}={value:?}\n"))
-        .collect()
+        .collect();
+    lines.concat()
 }
 
 #[cfg(test)]

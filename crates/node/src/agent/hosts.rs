@@ -6,6 +6,7 @@
 //! listen on IPv6 sockets look up the names of such addresses, and would otherwise ask a name server.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
 use std::net::Ipv4Addr;
@@ -114,10 +115,10 @@ impl Names {
             "# Kept current by the node. Changes are overwritten.\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n",
         );
         for (address, names) in lines.iter().filter(|(_, names)| !names.is_empty()) {
-            text += &format!("{address} {}\n", names.join(" "));
+            let _ = writeln!(text, "{address} {}", names.join(" "));
         }
         for (address, names) in lines.iter().filter(|(_, names)| !names.is_empty()) {
-            text += &format!("::ffff:{address} {}\n", names.join(" "));
+            let _ = writeln!(text, "::ffff:{address} {}", names.join(" "));
         }
         Some(text)
     }

@@ -262,10 +262,10 @@ impl Error {
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::Image { source, .. } => source.reason(),
-            Self::Key { .. } | Self::Field { .. } | Self::Container { .. } => {
-                "CreateContainerConfigError"
-            }
-            Self::Missing {
+            Self::Key { .. }
+            | Self::Field { .. }
+            | Self::Container { .. }
+            | Self::Missing {
                 kind: "ConfigMap" | "Secret",
                 ..
             } => "CreateContainerConfigError",
@@ -283,7 +283,6 @@ impl Error {
     /// The reason of the event that tells it.
     pub(super) fn event(&self) -> &'static str {
         match self {
-            Self::Image { .. } => "Failed",
             Self::Volume { .. } | Self::WriteVolume { .. } | Self::Missing { .. } => "FailedMount",
             Self::Launch(_) => "FailedCreatePodSandBox",
             Self::Gpu(_) => "UnexpectedAdmissionError",

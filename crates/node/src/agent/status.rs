@@ -30,33 +30,25 @@ pub(super) fn of(pod: &Pod, observed: &Observed<'_>) -> PodStatus {
     let before = pod.status.clone().unwrap_or_default();
     let phase = observed.state.map_or(Phase::Pending, |state| state.phase);
     let declared = pod.spec.clone().unwrap_or_default();
-    let (init, main) = match observed.state {
-        Some(state) => (
-            state
+    let (init, main) = if let Some(state) = observed.state {
+        let known = |container: &ContainerState| known(container, pod, observed);
+        (
+            state.init_containers.iter().map(known).collect(),
+            state.containers.iter().map(known).collect(),
+        )
+    } else {
+        let unknown = |container: &k8s_openapi::api::core::v1::Container| {
+            unknown(&container.name, container.image.as_deref(), observed)
+        };
+        (
+            declared
                 .init_containers
                 .iter()
-                .map(|container| known(container, pod, observed))
-                .collect(),
-            state
-                .containers
-                .iter()
-                .map(|container| known(container, pod, observed))
-                .collect(),
-        ),
-        None => {
-            let unknown = |container: &k8s_openapi::api::core::v1::Container| {
-                unknown(&container.name, container.image.as_deref(), observed)
-            };
-            (
-                declared
-                    .init_containers
-                    .iter()
-                    .flatten()
-                    .map(unknown)
-                    .collect::<Vec<_>>(),
-                declared.containers.iter().map(unknown).collect::<Vec<_>>(),
-            )
-        }
+                .flatten()
+                .map(unknown)
+                .collect::<Vec<_>>(),
+            declared.containers.iter().map(unknown).collect::<Vec<_>>(),
+        )
     };
     let initialized = observed.state.is_some_and(|state| {
         state.init_containers.iter().all(|container| {

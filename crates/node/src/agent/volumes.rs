@@ -342,19 +342,21 @@ fn is_current(data: &Path, files: &Files) -> bool {
             && fs::metadata(&file)
                 .is_ok_and(|metadata| metadata.permissions().mode() & 0o777 == *mode)
     };
-    fn count(folder: &Path) -> usize {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        entries
-            .map(|entry| {
-                if entry.path().is_dir() {
-                    count(&entry.path())
-                } else {
-                    1
-                }
-            })
-            .sum()
-    }
     data.is_dir() && files.iter().all(same) && count(data) == files.len()
+}
+
+/// The files in a folder and below it.
+fn count(folder: &Path) -> usize {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| {
+            if entry.path().is_dir() {
+                count(&entry.path())
+            } else {
+                1
+            }
+        })
+        .sum()
 }
 
 /// A folder that every user of the pod may write in.

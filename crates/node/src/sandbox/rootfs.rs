@@ -66,7 +66,7 @@ pub(crate) fn build(
     }
     builder.folders(&tree)?;
     builder.devices(&tree)?;
-    builder.system_information(&tree)?;
+    Builder::system_information(&tree)?;
     for mount in &container.mounts {
         builder.volume(&tree, pod, mount)?;
     }
@@ -268,7 +268,7 @@ impl Builder<'_> {
     }
 
     /// `/sys` of the pod's own network namespace, read-only, without what tells of the machine.
-    fn system_information(&self, tree: &Tree) -> Result<()> {
+    fn system_information(tree: &Tree) -> Result<()> {
         let flags =
             MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC | MsFlags::MS_RDONLY;
         let target = Path::new("/sys");

@@ -65,7 +65,7 @@ pub(crate) fn next(spec: &PodSpec, state: &State, now: Timestamp) -> Vec<Step> {
             match &is.status {
                 Status::Terminated(end) if end.exit_code == 0 => {}
                 Status::Terminated(_) if spec.restart_policy == RestartPolicy::Never => {
-                    failed = true
+                    failed = true;
                 }
                 Status::Running { .. } => ready = false,
                 Status::Waiting { .. } | Status::Terminated(_) => {
@@ -105,7 +105,7 @@ pub(crate) fn wake(spec: &PodSpec, state: &State) -> Option<Timestamp> {
     let due = state
         .all()
         .filter(|container| !container.is_running())
-        .filter_map(|container| due(container));
+        .filter_map(due);
     let deadline = deadline(spec, state).filter(|_| !state.stopping);
     due.chain(deadline).min()
 }

@@ -2,7 +2,8 @@
 //! any other, and a check that hangs is killed. So the supervisor needs no thread and never waits.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::fmt::Write as _;
+use std::io::{Read, Write as _};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
@@ -156,6 +157,10 @@ impl Check {
 }
 
 /// Starts a check that needs nothing of the container but its network, in which the supervisor is too.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a hook that is to wait does nothing else"
+)]
 pub(super) fn spawn(handler: &Handler, timeout: Duration) -> std::io::Result<Pid> {
     if let Some(pid) = sys::fork_into(CloneFlags::empty())? {
         return Ok(pid);
@@ -203,10 +208,10 @@ fn get(
         .iter()
         .any(|(name, _)| name.eq_ignore_ascii_case("host"))
     {
-        request += &format!("Host: {host}:{port}\r\n");
+        let _ = write!(request, "Host: {host}:{port}\r\n");
     }
     for (name, value) in headers {
-        request += &format!("{name}: {value}\r\n");
+        let _ = write!(request, "{name}: {value}\r\n");
     }
     request += "\r\n";
     stream.write_all(request.as_bytes())?;

@@ -11,6 +11,7 @@ use nix::unistd::Pid;
 use super::lifecycle::Which;
 use super::run::Supervisor;
 use crate::control::{Channel, ContainerStats, Exec, Failure, Request, Response, Stats, Usage};
+use crate::sandbox::cgroup::PodGroup;
 use crate::sandbox::process::{self, Streams};
 use crate::state::State;
 
@@ -180,7 +181,7 @@ impl Supervisor {
         let pod = self
             .group
             .as_ref()
-            .map_or_else(Usage::default, |group| group.usage());
+            .map_or_else(Usage::default, PodGroup::usage);
         Stats {
             pod,
             containers: containers.collect(),

@@ -153,7 +153,7 @@ impl Supervisor {
                         moved = true;
                     }
                     Step::BackOff(which, until) => {
-                        lifecycle::back_off(self.container_mut(which), until)
+                        lifecycle::back_off(self.container_mut(which), until);
                     }
                     Step::StopSidecars => self.stop_containers(self.spec.grace_seconds),
                     Step::Finish(phase) => {
@@ -353,7 +353,7 @@ impl Supervisor {
 
     fn judge(&mut self, which: Which, verdict: Verdict) {
         match verdict {
-            Verdict::Undecided => {}
+            Verdict::Undecided | Verdict::Good(Purpose::Liveness) => {}
             Verdict::Good(Purpose::Startup) => {
                 let probed = self.spec_of(which).readiness_probe.is_some();
                 let container = self.container_mut(which);
@@ -362,7 +362,6 @@ impl Supervisor {
             }
             Verdict::Good(Purpose::Readiness) => self.container_mut(which).ready = true,
             Verdict::Bad(Purpose::Readiness) => self.container_mut(which).ready = false,
-            Verdict::Good(Purpose::Liveness) => {}
             Verdict::Bad(Purpose::Startup) => self.restart(which, "failed startup probe"),
             Verdict::Bad(Purpose::Liveness) => self.restart(which, "failed liveness probe"),
         }
@@ -440,7 +439,7 @@ impl Supervisor {
         next.map_or(PollTimeout::NONE, |at| {
             // Rounded up, or the loop would spin through the last millisecond.
             let left = at.saturating_duration_since(now) + Duration::from_millis(1);
-            PollTimeout::try_from(left.min(Duration::from_secs(3600))).unwrap_or(PollTimeout::MAX)
+            PollTimeout::try_from(left.min(Duration::from_hours(1))).unwrap_or(PollTimeout::MAX)
         })
     }
 

@@ -313,13 +313,13 @@ async fn pods_find_each_other_by_the_names_of_their_service_and_use_the_same_por
         c, a = s.accept(); c.sendall(socket.gethostname().encode()); print(socket.gethostbyaddr(a[0])[0])";
     for job in ["one", "two"] {
         plane.create::<Service>(json!({"metadata": {"name": job}, "spec": {"clusterIP": "None", "selector": {"job": job}}})).await;
-        let place =
+        let named =
             |rank: u32| json!({"spec": {"hostname": format!("{job}-{rank}"), "subdomain": job}});
         plane
             .pod(
                 &format!("{job}-0"),
                 &format!("exec python3 -c \"{server}\""),
-                place(0),
+                named(0),
             )
             .await;
         let client = format!(
@@ -329,7 +329,7 @@ async fn pods_find_each_other_by_the_names_of_their_service_and_use_the_same_por
             .pod(
                 &format!("{job}-1"),
                 &format!("exec python3 -c \"{client}\""),
-                place(1),
+                named(1),
             )
             .await;
     }

@@ -10,7 +10,7 @@ use astrago_node::state::{State, Terminated};
 use tempfile::TempDir;
 
 /// How long anything may take before a test fails.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A node's folder and networks, without an agent.
 pub(crate) struct Bench {
@@ -80,9 +80,7 @@ impl Bench {
     }
 
     pub(crate) fn launch(&self, pod: &Pod) {
-        if let Err(error) = launch::start(program(), &self.bridges, &pod.dir) {
-            panic!("{}: {error}", pod.spec.name);
-        }
+        launch::start(program(), &self.bridges, &pod.dir).unwrap();
     }
 
     /// Runs a script to its end: how it ended and what it said.
