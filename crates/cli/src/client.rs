@@ -217,7 +217,7 @@ fn refusal(status: StatusCode, text: &str) -> Failure {
         Failure::theirs(error.message)
     };
     if error.fields.len() > 1 {
-        failure.message = "the request is invalid".to_owned();
+        "the request is invalid".clone_into(&mut failure.message);
         failure.details = error
             .fields
             .iter()

@@ -1,6 +1,7 @@
 //! Printing answers: as a table for people, as JSON or YAML for programs.
 
-use std::io::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 
 use anyhow::Result;
 use serde::Serialize;
@@ -108,6 +109,14 @@ pub(crate) fn short(value: f64) -> String {
     } else {
         format!("{value:.1}")
     }
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// A value, or a dash where there is none.

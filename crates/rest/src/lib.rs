@@ -29,6 +29,7 @@ mod ui;
 mod view;
 mod world;
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use axum::Router;
@@ -126,4 +127,12 @@ fn random_text(length: usize) -> String {
     (0..length)
         .map(|_| char::from(LETTERS[random.random_range(0..LETTERS.len())]))
         .collect()
+}
+
+/// Bytes as hexadecimal digits.
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }

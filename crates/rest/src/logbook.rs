@@ -355,7 +355,8 @@ mod tests {
     #[test]
     fn the_tail_is_the_same_for_short_and_long_lines() {
         let long = format!("{}\n", "x".repeat(5000));
-        let text: String = (0..100).map(|n| format!("{n} {long}")).collect();
+        let lines: Vec<String> = (0..100).map(|n| format!("{n} {long}")).collect();
+        let text = lines.concat();
         let (_folder, book) = book(&[("00000.000000000010-0000.log", &text)]);
         let tail = book.tail("uid", &Attempt::new(0, 10, 0), 3).unwrap();
         assert_eq!(tail.len(), 3);

@@ -36,19 +36,17 @@ pub(crate) async fn fallback(request: Request) -> Response {
         };
         return file_response(name, cache, file.data.into_owned());
     }
-    match Page::get("index.html") {
-        Some(index) => file_response("index.html", "no-cache", index.data.into_owned()),
-        None => {
-            let text = "The web page is not part of this binary; build it with `make ui`.\n\
-                        The API is described at /api/openapi.json.\n";
-            let status = if path == "/" {
-                StatusCode::OK
-            } else {
-                StatusCode::NOT_FOUND
-            };
-            (status, text).into_response()
-        }
+    if let Some(index) = Page::get("index.html") {
+        return file_response("index.html", "no-cache", index.data.into_owned());
     }
+    let text = "The web page is not part of this binary; build it with `make ui`.\n\
+                The API is described at /api/openapi.json.\n";
+    let status = if path == "/" {
+        StatusCode::OK
+    } else {
+        StatusCode::NOT_FOUND
+    };
+    (status, text).into_response()
 }
 
 fn file_response(name: &str, cache: &'static str, bytes: Vec<u8>) -> Response {

@@ -21,6 +21,10 @@ use crate::names;
 use crate::world::{Key, Tables};
 
 /// A job with everything that belongs to it, at one moment.
+#[expect(
+    clippy::struct_field_names,
+    reason = "the fields are called as their kinds are"
+)]
 pub(crate) struct Job {
     pub(crate) job: Arc<TrainJob>,
     pub(crate) job_set: Option<Arc<JobSet>>,

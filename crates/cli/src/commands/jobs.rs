@@ -1,5 +1,7 @@
 //! Lists: jobs, machines, runtimes.
 
+use std::fmt::Write as _;
+
 use anyhow::Result;
 use astrago_rest::model::{JobList, JobState, JobSummary, NodeInfo, Runtime};
 use owo_colors::OwoColorize;
@@ -42,10 +44,11 @@ fn draw(jobs: &JobList, wide: bool) -> String {
     let mut text = output::table(&headings, &rows);
     let more = jobs.total.saturating_sub(jobs.items.len());
     if more > 0 {
-        text.push_str(&format!(
-            "… and {more} more; see them with --limit {}\n",
+        let _ = writeln!(
+            text,
+            "… and {more} more; see them with --limit {}",
             jobs.total
-        ));
+        );
     }
     text
 }

@@ -223,13 +223,17 @@ fn quote_all(arguments: &[String]) -> String {
                 .chars()
                 .all(|c| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c))
     };
-    arguments
-        .iter()
-        .map(|argument| match plain(argument) {
-            true => format!(" {argument}"),
-            false => format!(" '{}'", argument.replace('\'', r"'\''")),
-        })
-        .collect()
+    arguments.iter().fold(String::new(), |mut line, argument| {
+        line.push(' ');
+        if plain(argument) {
+            line.push_str(argument);
+        } else {
+            line.push('\'');
+            line.push_str(&argument.replace('\'', r"'\''"));
+            line.push('\'');
+        }
+        line
+    })
 }
 
 /// Starts everything for the time of this command.

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
+use crate::output;
 
 /// An open data folder; no other process has it open.
 pub(crate) struct DataDir {
@@ -146,7 +147,7 @@ fn random_secret() -> Result<String> {
     File::open("/dev/urandom")
         .and_then(|mut file| file.read_exact(&mut bytes))
         .context("failed to get random numbers")?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(output::hexadecimal(&bytes))
 }
 
 #[cfg(test)]

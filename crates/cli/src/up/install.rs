@@ -15,6 +15,8 @@ use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use sha2::{Digest, Sha256};
 
+use crate::output;
+
 /// Who we are to server-side apply.
 const MANAGER: &str = "astrago";
 const SYSTEM_NAMESPACE: &str = "astrago-system";
@@ -125,11 +127,7 @@ async fn install_runtimes(client: &Client) -> Result<()> {
 /// What tells one version of a runtime from another.
 fn digest(runtime: &ClusterTrainingRuntime) -> Result<String> {
     let bytes = serde_json::to_vec(runtime).context("failed to write down a runtime")?;
-    Ok(Sha256::digest(bytes)
-        .iter()
-        .take(16)
-        .map(|byte| format!("{byte:02x}"))
-        .collect())
+    Ok(output::hexadecimal(&Sha256::digest(bytes)[..16]))
 }
 
 #[cfg(test)]

@@ -307,11 +307,7 @@ fn is_conflict(error: &kube::Error) -> bool {
 }
 
 fn digest(text: &str) -> String {
-    Sha256::digest(text.as_bytes())
-        .iter()
-        .take(20)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    crate::hexadecimal(&Sha256::digest(text.as_bytes())[..20])
 }
 
 fn idempotency_key(caller: &Caller, namespace: &str, key: &str) -> Result<String> {

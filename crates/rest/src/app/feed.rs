@@ -38,11 +38,11 @@ pub(crate) async fn follow(
     context.tasks.spawn(async move {
         let context = context_;
         loop {
-            let mut changed = BTreeSet::new();
+            let mut touched = BTreeSet::new();
             let mut reset = false;
             tokio::select! {
                 change = changes.recv() => match change {
-                    Ok(change) => _ = changed.insert(change.job),
+                    Ok(change) => _ = touched.insert(change.job),
                     Err(RecvError::Lagged(_)) => reset = true,
                     Err(RecvError::Closed) => return,
                 },
@@ -51,12 +51,12 @@ pub(crate) async fn follow(
             }
             tokio::time::sleep(GATHER).await;
             while let Ok(change) = changes.try_recv() {
-                changed.insert(change.job);
+                touched.insert(change.job);
             }
             if reset && sender.send(Item::Reset).await.is_err() {
                 return;
             }
-            for key in changed {
+            for key in touched {
                 if namespace
                     .as_ref()
                     .is_some_and(|wanted| *wanted != key.namespace)

@@ -59,25 +59,18 @@ async fn adopt(context: &Context) -> Result<(), kube::Error> {
             .jobs
             .get(&Key::new(&namespace, &job))
             .and_then(|job| job.uid());
-        match owner_reference(&job, owner) {
-            Some(owner) => {
-                let patch = json!({ "metadata": { "ownerReferences": [owner] } });
-                maps.patch(
-                    &map.name_any(),
-                    &PatchParams::default(),
-                    &Patch::Merge(patch),
-                )
+        if let Some(owner) = owner_reference(&job, owner) {
+            let patch = Patch::Merge(json!({ "metadata": { "ownerReferences": [owner] } }));
+            maps.patch(&map.name_any(), &PatchParams::default(), &patch)
                 .await?;
-            }
-            None => {
-                tracing::info!(
-                    map = map.name_any(),
-                    namespace,
-                    "removing the code of a job that was never made"
-                );
-                maps.delete(&map.name_any(), &DeleteParams::default())
-                    .await?;
-            }
+        } else {
+            tracing::info!(
+                map = map.name_any(),
+                namespace,
+                "removing the code of a job that was never made"
+            );
+            maps.delete(&map.name_any(), &DeleteParams::default())
+                .await?;
         }
     }
     Ok(())

@@ -64,10 +64,7 @@ pub(crate) async fn add(
     name::check_label(&namespace).map_err(|message| Error::invalid("namespace", message))?;
     namespaces::make(context, &namespace, &user).await?;
     let token = crate::random_text(40);
-    let digest: String = Sha256::digest(token.as_bytes())
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let digest = crate::hexadecimal(&Sha256::digest(token.as_bytes()));
     let groups = if wanted.admin { MASTERS } else { "" };
     let data = [
         ("user", user.as_str()),

@@ -133,9 +133,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let book = Logbook::open(folder.path()).unwrap();
         std::fs::create_dir_all(book.folder("u")).unwrap();
-        let text: String = (1..=10)
+        let lines: Vec<String> = (1..=10)
             .map(|n| format!("2025-11-05T13:00:00Z line {n}\n"))
             .collect();
+        let text = lines.concat();
         std::fs::write(book.path("u", &Attempt::new(0, 1, 0)), text).unwrap();
         (folder, book)
     }

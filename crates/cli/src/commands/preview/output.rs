@@ -107,7 +107,7 @@ fn write_table(preview: &Preview, origin: bool, out: &mut dyn Write) -> Result<(
                     [
                         path,
                         value,
-                        origin.map_or_else(String::new, |origin| origin.to_string()),
+                        origin.map_or_else(String::new, ToString::to_string),
                     ]
                 });
             let header = ["FIELD", "VALUE", "ORIGIN"].map(String::from);

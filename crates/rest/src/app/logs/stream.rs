@@ -192,7 +192,7 @@ impl Follower {
     fn skip_to_tail(&mut self, tail: usize) {
         for attempt in self.context.logbook.latest(&self.uid, self.worker, false) {
             let path = self.context.logbook.path(&self.uid, &attempt);
-            let length = std::fs::metadata(path).map(|data| data.len()).unwrap_or(0);
+            let length = std::fs::metadata(path).map_or(0, |data| data.len());
             let lines = self
                 .context
                 .logbook
