@@ -88,3 +88,11 @@ pub const GANG: &str = "astrago.io/gang";
 pub const GANG_SIZE: &str = "astrago.io/gang-size";
 /// Label on pods of the Training Operator v1: the name of their job.
 pub const TRAINING_JOB_NAME: &str = "training.kubeflow.org/job-name";
+/// Label on pods and Services of the Training Operator v1: the controller of their kind.
+pub const TRAINING_OPERATOR_NAME: &str = "training.kubeflow.org/operator-name";
+/// Label on pods and Services of the Training Operator v1: their replica type, in lower case.
+pub const TRAINING_REPLICA_TYPE: &str = "training.kubeflow.org/replica-type";
+/// Label on pods and Services of the Training Operator v1: their index among those of their type.
+pub const TRAINING_REPLICA_INDEX: &str = "training.kubeflow.org/replica-index";
+/// Label on the pod of a v1 job that leads: `master`.
+pub const TRAINING_JOB_ROLE: &str = "training.kubeflow.org/job-role";

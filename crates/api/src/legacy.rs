@@ -25,10 +25,12 @@ pub use replica::{ReplicaSpec, ReplicaSpecs, RestartPolicy};
 pub use run_policy::{CleanPodPolicy, RunPolicy, SchedulingPolicy};
 pub use status::{LegacyCondition, LegacyJobStatus, ReplicaStatus};
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSON,
+};
 use kube::CustomResourceExt;
 use schemars::JsonSchema;
+use serde_json::json;
 
 use crate::schema;
 
@@ -39,8 +41,6 @@ pub const LEGACY_VERSION: &str = "v1";
 
 /// What all v1 jobs have in common.
 pub trait LegacyJob {
-    /// The object's metadata.
-    fn meta(&self) -> &ObjectMeta;
     /// The replicas by type, as the user spelled the types.
     fn replica_specs(&self) -> &ReplicaSpecs;
     /// How the job is run and cleaned up.
@@ -68,5 +68,21 @@ fn definition<Kind: CustomResourceExt, Spec: JsonSchema>(
     let definition = Kind::crd();
     let kind = &definition.spec.names.kind;
     let description = format!("{kind} is a job of the Training Operator v1 for {framework}.");
-    schema::with_status::<Spec, LegacyJobStatus>(definition, &description)
+    let mut definition = schema::with_status::<Spec, LegacyJobStatus>(definition, &description);
+    default_run_policy(&mut definition);
+    definition
+}
+
+/// A job always comes back with its run policy, though it may be empty: clients of the Training Operator cannot read
+/// one without.
+fn default_run_policy(definition: &mut CustomResourceDefinition) {
+    for version in &mut definition.spec.versions {
+        let schema = version.schema.as_mut();
+        let root = schema.and_then(|schema| schema.open_api_v3_schema.as_mut());
+        let spec = root.and_then(|root| root.properties.as_mut()?.get_mut("spec"));
+        let policy = spec.and_then(|spec| spec.properties.as_mut()?.get_mut("runPolicy"));
+        if let Some(policy) = policy {
+            policy.default = Some(JSON(json!({})));
+        }
+    }
 }

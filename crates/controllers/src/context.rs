@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use astrago_api::legacy::{JAXJob, MPIJob, MXJob, PaddleJob, PyTorchJob, TFJob, XGBoostJob};
 use astrago_api::{ClusterTrainingRuntime, JobSet, TrainJob, TrainingRuntime};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -79,7 +80,7 @@ pub struct Mirrors {
     pub runtimes: Mirror<TrainingRuntime>,
     /// JobSets, without an index: they have their TrainJob's name.
     pub job_sets: Mirror<JobSet>,
-    /// Services, without an index.
+    /// Services, by [`owner_entry`].
     pub services: Mirror<Service>,
     /// Jobs, by [`owner_entry`].
     pub jobs: Mirror<Job>,
@@ -87,6 +88,20 @@ pub struct Mirrors {
     pub pods: Mirror<Pod>,
     /// Leases, without an index.
     pub leases: Mirror<Lease>,
+    /// PyTorchJobs of the Training Operator v1, without an index.
+    pub pytorch_jobs: Mirror<PyTorchJob>,
+    /// TFJobs of the Training Operator v1, without an index.
+    pub tf_jobs: Mirror<TFJob>,
+    /// MPIJobs of the Training Operator v1, without an index.
+    pub mpi_jobs: Mirror<MPIJob>,
+    /// XGBoostJobs of the Training Operator v1, without an index.
+    pub xgboost_jobs: Mirror<XGBoostJob>,
+    /// PaddleJobs of the Training Operator v1, without an index.
+    pub paddle_jobs: Mirror<PaddleJob>,
+    /// MXJobs of the Training Operator v1, without an index.
+    pub mx_jobs: Mirror<MXJob>,
+    /// JAXJobs of the Training Operator v1, without an index.
+    pub jax_jobs: Mirror<JAXJob>,
     /// Nodes, without an index.
     pub nodes: Mirror<Node>,
 }
@@ -98,15 +113,17 @@ impl Mirrors {
             cluster_runtimes: Mirror::new(|_| Vec::new()),
             runtimes: Mirror::new(|_| Vec::new()),
             job_sets: Mirror::new(|_| Vec::new()),
-            services: Mirror::new(|_| Vec::new()),
-            jobs: Mirror::new(|job| {
-                owner_uid(job)
-                    .map(|uid| owner_entry(&uid))
-                    .into_iter()
-                    .collect()
-            }),
+            services: Mirror::new(owner_entries),
+            jobs: Mirror::new(owner_entries),
             pods: Mirror::new(pod_entries),
             leases: Mirror::new(|_| Vec::new()),
+            pytorch_jobs: Mirror::new(|_| Vec::new()),
+            tf_jobs: Mirror::new(|_| Vec::new()),
+            mpi_jobs: Mirror::new(|_| Vec::new()),
+            xgboost_jobs: Mirror::new(|_| Vec::new()),
+            paddle_jobs: Mirror::new(|_| Vec::new()),
+            mx_jobs: Mirror::new(|_| Vec::new()),
+            jax_jobs: Mirror::new(|_| Vec::new()),
             nodes: Mirror::new(|_| Vec::new()),
         }
     }
@@ -162,6 +179,11 @@ pub fn job_of(pod: &Pod) -> Option<ObjectKey> {
         pod.metadata.namespace.clone().unwrap_or_default(),
         name.clone(),
     ))
+}
+
+fn owner_entries<K: Resource>(object: &K) -> Vec<String> {
+    let owner = owner_uid(object);
+    owner.map(|uid| owner_entry(&uid)).into_iter().collect()
 }
 
 fn train_job_entries(job: &TrainJob) -> Vec<String> {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! TrainJob --train_job--> JobSet --job_set--> Job --job--> Pod --scheduler--> Pod on a node
+//! PyTorchJob, TFJob, … -------------------legacy-----------> Pod
 //! ```
 //!
 //! Each controller is one level of this chain and knows only its neighbours; what it builds comes from
@@ -22,6 +23,7 @@ mod fingerprint;
 mod job;
 mod job_set;
 pub mod leader;
+mod legacy;
 pub mod mirror;
 mod node;
 pub mod options;
@@ -36,6 +38,7 @@ mod ttl_policy;
 
 use std::sync::Arc;
 
+use astrago_api::legacy::{JAXJob, MPIJob, MXJob, PaddleJob, PyTorchJob, TFJob, XGBoostJob};
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use kube::{Api, Client};
@@ -101,6 +104,9 @@ fn start<'a>(
     if options.jobs {
         tasks.push(Box::pin(job::run(shared(), workers, stop.clone())));
     }
+    if options.legacy_jobs {
+        start_legacy(context, workers, stop, tasks);
+    }
     if options.nodes {
         tasks.push(Box::pin(node::run(shared(), stop.clone())));
     }
@@ -111,6 +117,22 @@ fn start<'a>(
             stop.clone(),
         )));
     }
+}
+
+/// Starts a controller for every kind of v1 job.
+fn start_legacy<'a>(
+    context: &'a Arc<Context>,
+    workers: usize,
+    stop: &CancellationToken,
+    tasks: &FuturesUnordered<BoxFuture<'a, ()>>,
+) {
+    macro_rules! run {
+        ($($kind:ident)*) => {$(
+            let run = legacy::run::<$kind>(Arc::clone(context), workers, stop.clone());
+            tasks.push(Box::pin(run));
+        )*};
+    }
+    run!(PyTorchJob TFJob MPIJob XGBoostJob PaddleJob MXJob JAXJob);
 }
 
 /// Starts the watches that the chosen controllers read.
@@ -134,9 +156,16 @@ fn follow<'a>(
         cluster_runtimes if options.train_jobs;
         runtimes if options.train_jobs;
         job_sets if options.train_jobs || options.job_sets || options.scheduler;
-        services if options.job_sets;
+        services if options.job_sets || options.legacy_jobs;
         jobs if options.job_sets || options.jobs || options.scheduler;
-        pods if options.jobs || options.scheduler || options.nodes;
+        pods if options.jobs || options.legacy_jobs || options.scheduler || options.nodes;
+        pytorch_jobs if options.legacy_jobs;
+        tf_jobs if options.legacy_jobs;
+        mpi_jobs if options.legacy_jobs;
+        xgboost_jobs if options.legacy_jobs;
+        paddle_jobs if options.legacy_jobs;
+        mx_jobs if options.legacy_jobs;
+        jax_jobs if options.legacy_jobs;
         leases if options.nodes;
         nodes if options.scheduler || options.nodes;
     }

@@ -15,6 +15,8 @@ pub struct Options {
     pub job_sets: bool,
     /// Job → Pods. Off where kube-controller-manager runs.
     pub jobs: bool,
+    /// PyTorchJob, TFJob, … → Pods. Off where the Training Operator v1 runs.
+    pub legacy_jobs: bool,
     /// Pods → nodes, quota, volume claims. Off where kube-scheduler runs.
     pub scheduler: bool,
     /// Fails the pods of nodes that are gone. Off where kube-controller-manager runs.
@@ -38,6 +40,7 @@ impl Options {
             train_jobs: true,
             job_sets: true,
             jobs: true,
+            legacy_jobs: true,
             scheduler: true,
             nodes: true,
             election: None,
@@ -52,6 +55,7 @@ impl Options {
     pub fn cluster() -> Self {
         Self {
             jobs: false,
+            legacy_jobs: false,
             scheduler: false,
             nodes: false,
             ..Self::embedded()

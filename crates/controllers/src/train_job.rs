@@ -9,7 +9,7 @@ pub(crate) mod deadline_policy;
 mod fetch;
 mod plan;
 mod snapshot;
-mod ssh_key;
+pub(crate) mod ssh_key;
 mod status;
 
 use std::sync::Arc;

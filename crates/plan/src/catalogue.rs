@@ -26,6 +26,7 @@ macro_rules! catalogue {
 /// All of them, by name.
 const YAML: &[BuiltInRuntime] = catalogue![
     "deepspeed-distributed",
+    "horovod-distributed",
     "jax-distributed",
     "mlx-distributed",
     "pytorch-runtime",

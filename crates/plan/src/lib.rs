@@ -24,6 +24,7 @@ pub mod fit;
 mod initializer;
 mod job;
 mod job_set;
+pub mod legacy;
 mod lifetime;
 mod merge;
 mod nodes;

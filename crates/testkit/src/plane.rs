@@ -305,7 +305,8 @@ impl Plane {
 /// Creates our definitions and waits until they are served.
 async fn install_kinds(client: &Client) {
     let definitions = Api::<CustomResourceDefinition>::all(client.clone());
-    for definition in astrago_api::crds() {
+    let all = [astrago_api::crds(), astrago_api::legacy::legacy_crds()].concat();
+    for definition in all {
         definitions
             .create(&PostParams::default(), &definition)
             .await

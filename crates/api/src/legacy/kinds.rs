@@ -1,6 +1,5 @@
 //! The kinds of v1 jobs.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -273,10 +272,6 @@ pub struct JAXJobSpec {
 macro_rules! legacy_job {
     ($($kind:ident, $field:ident;)*) => {$(
         impl LegacyJob for $kind {
-            fn meta(&self) -> &ObjectMeta {
-                &self.metadata
-            }
-
             fn replica_specs(&self) -> &ReplicaSpecs {
                 &self.spec.$field
             }

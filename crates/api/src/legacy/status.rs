@@ -22,6 +22,9 @@ pub struct LegacyJobStatus {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
+    /// Failed pods whose replacement is counted in `replicaStatuses` and that are not gone yet, by their uid.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced_pods: Vec<String>,
     /// When it was last looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_reconcile_time: Option<Time>,
@@ -63,6 +66,10 @@ pub struct ReplicaStatus {
     /// Pods that failed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failed: i32,
+    /// How often a pod was made anew, with the restarts of its containers before that. It counts towards
+    /// `backoffLimit`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub restarts: i32,
     /// Which pods these are, as a label selector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,

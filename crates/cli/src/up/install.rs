@@ -34,7 +34,7 @@ async fn install_crds(client: &Client) -> Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let parameters = PatchParams::apply(MANAGER).force();
     let mut names = Vec::new();
-    for crd in astrago_api::crds() {
+    for crd in [astrago_api::crds(), astrago_api::legacy::legacy_crds()].concat() {
         let name = crd.name_any();
         api.patch(&name, &parameters, &Patch::Apply(&crd))
             .await

@@ -9,5 +9,6 @@
 
 mod any_order;
 mod faults;
+mod legacy;
 mod lifecycle;
 mod scheduler;

@@ -1,0 +1,211 @@
+//! The rules of a v1 job's life, without an API server: states in, plans out.
+
+use astrago_api::legacy::{PyTorchJob, TFJob};
+use proptest::prelude::*;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).expect("a moment")
+}
+
+fn replica(container: &str, count: i32, restart_policy: &str) -> Value {
+    json!({ "replicas": count, "restartPolicy": restart_policy,
+        "template": { "spec": { "containers": [{ "name": container, "image": "i" }] } } })
+}
+
+fn job(run_policy: Value, specs: Value) -> TrainingJob {
+    let object = json!({ "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob",
+        "metadata": { "name": "j", "namespace": "n", "uid": "u" },
+        "spec": { "runPolicy": run_policy, "pytorchReplicaSpecs": specs } });
+    let job: PyTorchJob = serde_json::from_value(object).expect("a job");
+    TrainingJob::of(&job).expect("a valid job")
+}
+
+fn master_and_worker(run_policy: Value, restart_policy: &str) -> TrainingJob {
+    let one = replica("pytorch", 1, restart_policy);
+    job(run_policy, json!({ "Master": one, "Worker": one }))
+}
+
+/// A pod in this phase; `Failed:137` is one whose container ended so.
+fn pod(name: &str, uid: &str, phase: &str) -> Arc<Pod> {
+    let (phase, code) = phase.split_once(':').unwrap_or((phase, ""));
+    let ended = code.parse::<i32>().ok();
+    let containers = ended.map(|code| {
+        json!([{ "name": "pytorch", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+            "state": { "terminated": { "exitCode": code } } }])
+    });
+    let pod = json!({ "metadata": { "name": name, "uid": uid }, "status": { "phase": phase, "containerStatuses": containers } });
+    Arc::new(serde_json::from_value(pod).expect("a pod"))
+}
+
+fn pods(phases: &[(&str, &str)]) -> Observed {
+    Observed {
+        pods: phases
+            .iter()
+            .map(|(name, phase)| pod(name, &format!("uid-{name}"), phase))
+            .collect(),
+        ..Observed::default()
+    }
+}
+
+fn decide(job: &TrainingJob, known: &LegacyJobStatus, observed: &Observed, now: i64) -> Plan {
+    plan(job, &ObjectReference::default(), known, observed, at(now))
+}
+
+fn state(plan: &Plan) -> &str {
+    let conditions = plan.status.iter().flat_map(|status| &status.conditions);
+    conditions
+        .last()
+        .map_or("", |condition| condition.type_.as_str())
+}
+
+#[test]
+fn a_new_job_gets_its_pods_and_services() {
+    let plan = decide(
+        &master_and_worker(json!({}), "OnFailure"),
+        &LegacyJobStatus::default(),
+        &Observed::default(),
+        1,
+    );
+    assert_eq!(state(&plan), CREATED);
+    let names: Vec<_> = plan.create_pods.iter().map(ResourceExt::name_any).collect();
+    assert_eq!(names, ["j-master-0", "j-worker-0"]);
+    assert_eq!(plan.create_services.len(), 2);
+    let status = plan.status.expect("a status");
+    assert_eq!(status.start_time, Some(stamp(at(1))));
+}
+
+#[rstest]
+#[case::starting("OnFailure", &[("j-master-0", "Pending"), ("j-worker-0", "Running")], CREATED)]
+#[case::running("OnFailure", &[("j-master-0", "Running"), ("j-worker-0", "Pending")], RUNNING)]
+#[case::master_done("OnFailure", &[("j-master-0", "Succeeded"), ("j-worker-0", "Running")], SUCCEEDED)]
+#[case::master_done_worker_failed("Never", &[("j-master-0", "Succeeded"), ("j-worker-0", "Failed:1")], SUCCEEDED)]
+#[case::worker_done("OnFailure", &[("j-master-0", "Running"), ("j-worker-0", "Succeeded")], RUNNING)]
+#[case::worker_failed("Never", &[("j-master-0", "Running"), ("j-worker-0", "Failed:1")], FAILED)]
+#[case::worker_evicted("OnFailure", &[("j-master-0", "Running"), ("j-worker-0", "Failed")], RESTARTING)]
+#[case::worker_killed("ExitCode", &[("j-master-0", "Running"), ("j-worker-0", "Failed:137")], RESTARTING)]
+#[case::worker_wrong("ExitCode", &[("j-master-0", "Running"), ("j-worker-0", "Failed:2")], FAILED)]
+fn the_state_follows_from_the_pods(
+    #[case] policy: &str,
+    #[case] phases: &[(&str, &str)],
+    #[case] want: &str,
+) {
+    let plan = decide(
+        &master_and_worker(json!({}), policy),
+        &LegacyJobStatus::default(),
+        &pods(phases),
+        1,
+    );
+    assert_eq!(state(&plan), want);
+    let ended = plan.status.expect("a status").completion_time.is_some();
+    assert_eq!(ended, [SUCCEEDED, FAILED].contains(&want));
+}
+
+#[rstest]
+#[case::none("None", &[])]
+#[case::running("Running", &["j-worker-0", "j-worker-1"])]
+#[case::all("All", &["j-master-0", "j-worker-0", "j-worker-1"])]
+fn the_clean_pod_policy_says_who_goes(#[case] policy: &str, #[case] want: &[&str]) {
+    let specs = json!({ "Master": replica("pytorch", 1, "Never"), "Worker": replica("pytorch", 2, "Never") });
+    let job = job(json!({ "cleanPodPolicy": policy }), specs);
+    let observed = pods(&[
+        ("j-master-0", "Succeeded"),
+        ("j-worker-0", "Running"),
+        ("j-worker-1", "Pending"),
+    ]);
+    let plan = decide(&job, &LegacyJobStatus::default(), &observed, 1);
+    let mut names: Vec<_> = plan.delete_pods.iter().map(|pod| pod.name_any()).collect();
+    names.sort();
+    assert_eq!(names, want);
+    // The same once the end is on record, as after a crash.
+    let again = decide(&job, &plan.status.expect("a status"), &observed, 2);
+    assert_eq!(again.delete_pods.len(), want.len());
+    assert!(again.create_pods.is_empty() && again.status.is_none());
+}
+
+#[test]
+fn a_deadline_has_a_timer_and_ends_what_runs() {
+    let job = master_and_worker(json!({ "activeDeadlineSeconds": 10 }), "OnFailure");
+    let observed = pods(&[("j-master-0", "Running"), ("j-worker-0", "Running")]);
+    let plan = decide(&job, &LegacyJobStatus::default(), &observed, 100);
+    assert_eq!(plan.next, Some(at(110)));
+    let late = decide(&job, &plan.status.expect("a status"), &observed, 110);
+    assert_eq!((state(&late), late.delete_pods.len()), (FAILED, 2));
+}
+
+#[test]
+fn a_job_is_deleted_only_after_its_end_is_on_record() {
+    let job = master_and_worker(json!({ "ttlSecondsAfterFinished": 0 }), "Never");
+    let observed = pods(&[("j-master-0", "Failed:1"), ("j-worker-0", "Running")]);
+    let end = decide(&job, &LegacyJobStatus::default(), &observed, 5);
+    assert_eq!(
+        (state(&end), end.expired, end.next),
+        (FAILED, false, Some(at(5)))
+    );
+    assert!(decide(&job, &end.status.expect("a status"), &observed, 5).expired);
+}
+
+#[test]
+fn fewer_replicas_mean_fewer_pods() {
+    let job = master_and_worker(json!({}), "OnFailure");
+    let observed = pods(&[
+        ("j-master-0", "Running"),
+        ("j-worker-0", "Running"),
+        ("j-worker-1", "Running"),
+    ]);
+    let plan = decide(&job, &LegacyJobStatus::default(), &observed, 1);
+    assert_eq!(plan.delete_pods[0].name_any(), "j-worker-1");
+}
+
+#[rstest]
+#[case::first("", &[("j-worker-0", "Succeeded"), ("j-worker-1", "Running")], true)]
+#[case::another("", &[("j-worker-0", "Running"), ("j-worker-1", "Succeeded")], false)]
+#[case::not_all("AllWorkers", &[("j-worker-0", "Succeeded"), ("j-worker-1", "Running")], false)]
+#[case::all("AllWorkers", &[("j-worker-0", "Succeeded"), ("j-worker-1", "Succeeded")], true)]
+fn tensorflow_without_a_chief_goes_by_its_success_policy(
+    #[case] policy: &str,
+    #[case] phases: &[(&str, &str)],
+    #[case] want: bool,
+) {
+    let object = json!({ "apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": { "name": "j", "namespace": "n" },
+        "spec": { "successPolicy": policy, "tfReplicaSpecs": { "Worker": replica("tensorflow", 2, "Never") } } });
+    let job: TFJob = serde_json::from_value(object).expect("a job");
+    let job = TrainingJob::of(&job).expect("a valid job");
+    let plan = decide(&job, &LegacyJobStatus::default(), &pods(phases), 1);
+    assert_eq!(state(&plan) == SUCCEEDED, want);
+}
+
+proptest! {
+    /// Whatever happens between looks (a crash, a slow deletion, several looks at the same pods), a pod that fails
+    /// again and again is made anew exactly as often as the limit says, and then the job has failed.
+    #[test]
+    fn restarts_are_counted_once(limit in 0..6_i32, looks in prop::collection::vec(1..4_usize, 8)) {
+        let job = master_and_worker(json!({ "backoffLimit": limit }), "ExitCode");
+        let mut status = LegacyJobStatus::default();
+        let mut replaced = 0;
+        for (attempt, looks) in looks.into_iter().enumerate() {
+            let worker = pod("j-worker-0", &format!("attempt-{attempt}"), "Failed:137");
+            let observed = Observed {
+                pods: vec![pod("j-master-0", "m", "Running"), worker],
+                ..Observed::default()
+            };
+            let mut deleted = false;
+            for _ in 0..looks {
+                let plan = decide(&job, &status, &observed, 1);
+                deleted |= plan.delete_pods.iter().any(|pod| pod.name_any() == "j-worker-0");
+                status = plan.status.unwrap_or(status);
+            }
+            if conditions::end(&status).is_some() {
+                break;
+            }
+            prop_assert!(deleted);
+            replaced += 1;
+            prop_assert_eq!(status.replica_statuses["Worker"].restarts, replaced);
+        }
+        prop_assert_eq!(replaced, limit);
+        prop_assert!(conditions::holds(&status, FAILED).is_some());
+    }
+}

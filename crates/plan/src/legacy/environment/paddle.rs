@@ -1,0 +1,46 @@
+//! PaddlePaddle: with masters, these are parameter servers; without, the workers meet at the first of them.
+
+use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, ObjectFieldSelector};
+
+use crate::legacy::replica_job::{Replica, TrainingJob};
+use crate::template::env;
+
+pub(super) fn variables(job: &TrainingJob, replica: &Replica, index: i32) -> Vec<EnvVar> {
+    let leader = job.leader();
+    let port = job.port(leader);
+    let mut variables = vec![
+        env("PADDLE_JOB_ID", job.name.clone()),
+        env("PADDLE_NNODES", job.total().to_string()),
+    ];
+    if job.leads(replica.kind, index) {
+        // Its launcher serves the others only if the address is its own, and it compares numbers, not names.
+        variables.push(own_address("POD_IP_DUMMY"));
+        variables.push(env("PADDLE_MASTER", format!("$(POD_IP_DUMMY):{port}")));
+    } else {
+        let master = job.pod_name(leader, 0);
+        variables.push(env("PADDLE_MASTER", format!("{master}:{port}")));
+    }
+    if job.has_leader() {
+        let what = if replica.kind == "Master" {
+            "PADDLE_SERVER_NUM"
+        } else {
+            "PADDLE_TRAINER_NUM"
+        };
+        variables.push(env(what, "1"));
+    }
+    variables
+}
+
+fn own_address(name: &str) -> EnvVar {
+    EnvVar {
+        name: name.to_owned(),
+        value: None,
+        value_from: Some(EnvVarSource {
+            field_ref: Some(ObjectFieldSelector {
+                api_version: None,
+                field_path: "status.podIP".to_owned(),
+            }),
+            ..EnvVarSource::default()
+        }),
+    }
+}
