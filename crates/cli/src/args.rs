@@ -278,6 +278,9 @@ pub(crate) struct Run {
     /// How often the whole job may be restarted
     #[arg(long, value_name = "N")]
     pub(crate) max_restarts: Option<i64>,
+    /// Keep a folder over restarts, named to the script as CHECKPOINT_DIR; it goes with the job
+    #[arg(long)]
+    pub(crate) checkpoint: bool,
     /// Name of the job; otherwise made of user and time
     #[arg(long)]
     pub(crate) name: Option<String>,

@@ -5,6 +5,7 @@
 //! which every value has been checked and every default filled in; [`manifest`] turns that into
 //! the ConfigMaps and the TrainJob.
 
+mod checkpoint;
 pub(crate) mod fields;
 pub(crate) mod framework;
 pub(crate) mod manifest;
@@ -19,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use self::checkpoint::Checkpoint;
 use self::fields::Fields;
 pub(crate) use self::framework::Framework;
 pub(crate) use self::volumes::{Volume, VolumeSource};
@@ -66,6 +68,7 @@ pub(crate) struct JobRequest {
     pub(crate) command: String,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) volumes: Vec<Volume>,
+    pub(crate) checkpoint: Option<Checkpoint>,
     pub(crate) node_selector: BTreeMap<String, String>,
     pub(crate) max_restarts: Option<i64>,
     pub(crate) deadline_seconds: Option<i64>,
@@ -127,6 +130,7 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
     let sizes = read_sizes(&mut fields, policy, errors);
     let env = read_env(&mut fields, errors);
     let volumes = volumes::read(&mut fields, policy, errors);
+    let checkpoint = checkpoint::read(&mut fields, &env, &volumes, errors);
     let node_selector = read_map(&mut fields, "node_selector", errors);
     let max_restarts = fields.integer("max_restarts", 0..=1000, errors);
     let deadline_seconds = fields.integer("deadline_seconds", 1..=31_536_000, errors);
@@ -166,6 +170,7 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
         command: command.unwrap_or(framework.command()).to_owned(),
         env,
         volumes,
+        checkpoint,
         node_selector,
         max_restarts,
         deadline_seconds,

@@ -186,6 +186,7 @@ fn request(
             })
             .collect(),
         max_restarts: arguments.max_restarts,
+        checkpoint: arguments.checkpoint.then_some(true),
         ..CreateRequest::default()
     })
 }

@@ -10,9 +10,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use astrago_api::ClusterTrainingRuntime;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::output;
@@ -22,12 +25,17 @@ const MANAGER: &str = "astrago";
 const SYSTEM_NAMESPACE: &str = "astrago-system";
 const RECORD: &str = "installed-runtimes";
 
+/// Where Kubeflow's clients look for the Trainer, and the version whose behaviour ours is.
+const TRAINER_NAMESPACE: &str = "kubeflow-system";
+const TRAINER_VERSION: &str = "v2.3.0";
+
 /// Installs everything that is missing.
 pub(crate) async fn install(client: &Client) -> Result<()> {
     install_crds(client).await?;
     ensure_namespace(client, SYSTEM_NAMESPACE).await?;
     ensure_namespace(client, "default").await?;
-    install_runtimes(client).await
+    install_runtimes(client).await?;
+    publish_trainer_version(client).await
 }
 
 async fn install_crds(client: &Client) -> Result<()> {
@@ -122,6 +130,44 @@ async fn install_runtimes(client: &Client) -> Result<()> {
         .await
         .context("failed to record what is installed")?;
     Ok(())
+}
+
+/// Tells Kubeflow's clients which Trainer they talk to, as a cluster's Trainer does; they warn
+/// where they cannot read it.
+async fn publish_trainer_version(client: &Client) -> Result<()> {
+    ensure_namespace(client, TRAINER_NAMESPACE).await?;
+    let (name, group) = ("kubeflow-trainer-public", "rbac.authorization.k8s.io");
+    let parameters = PatchParams::apply(MANAGER).force();
+    let map: ConfigMap = from_json(json!({
+        "metadata": { "name": name },
+        "data": { "kubeflow_trainer_version": TRAINER_VERSION },
+    }))?;
+    Api::namespaced(client.clone(), TRAINER_NAMESPACE)
+        .patch(name, &parameters, &Patch::Apply(&map))
+        .await
+        .context("failed to publish the version of the Trainer")?;
+    let role: Role = from_json(json!({
+        "metadata": { "name": name },
+        "rules": [{ "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [name], "verbs": ["get"] }],
+    }))?;
+    Api::namespaced(client.clone(), TRAINER_NAMESPACE)
+        .patch(name, &parameters, &Patch::Apply(&role))
+        .await
+        .context("failed to let clients read the version of the Trainer")?;
+    let binding: RoleBinding = from_json(json!({
+        "metadata": { "name": name },
+        "roleRef": { "apiGroup": group, "kind": "Role", "name": name },
+        "subjects": [{ "apiGroup": group, "kind": "Group", "name": "system:authenticated" }],
+    }))?;
+    Api::namespaced(client.clone(), TRAINER_NAMESPACE)
+        .patch(name, &parameters, &Patch::Apply(&binding))
+        .await
+        .context("failed to let clients read the version of the Trainer")?;
+    Ok(())
+}
+
+fn from_json<T: DeserializeOwned>(object: serde_json::Value) -> Result<T> {
+    serde_json::from_value(object).context("failed to write down an object of our own")
 }
 
 /// What tells one version of a runtime from another.

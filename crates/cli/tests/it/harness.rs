@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -40,6 +40,36 @@ pub(crate) fn can_run_pods() -> bool {
     false
 }
 
+/// A Python with PyTorch, TensorFlow and Kubeflow's SDK; `None`, with the reason printed, where there is none.
+pub(crate) fn python() -> Option<PathBuf> {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let found = std::env::var_os("ASTRAGO_TEST_PYTHON")
+        .map(PathBuf::from)
+        .or_else(|| home.map(|home| home.join(".cache/astrago/python/bin/python3")))
+        .filter(|python| python.exists());
+    needed(found, "a Python with the frameworks (ASTRAGO_TEST_PYTHON)")
+}
+
+/// Whether kubectl is installed; prints why not, and fails instead where that must not be.
+pub(crate) fn has_kubectl() -> bool {
+    let output = Command::new("kubectl")
+        .args(["version", "--client"])
+        .output()
+        .ok();
+    needed(output.filter(|output| output.status.success()), "kubectl").is_some()
+}
+
+fn needed<T>(found: Option<T>, what: &str) -> Option<T> {
+    if found.is_none() {
+        assert!(
+            std::env::var("CI").as_deref() != Ok("true"),
+            "CI must have {what}"
+        );
+        println!("skipped: this test needs {what}");
+    }
+    found
+}
+
 pub(crate) struct Up {
     child: Child,
     pub(crate) folder: tempfile::TempDir,
@@ -50,18 +80,7 @@ impl Up {
     /// Starts with free ports and waits for the ready line.
     pub(crate) fn start(flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut child = Self::spawn(folder.path(), flags);
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let ready = lines.next().expect("the ready line").unwrap();
-        assert!(ready.starts_with("ready"), "{ready}");
-        let address = ready
-            .split("http://")
-            .nth(1)
-            .unwrap()
-            .split_whitespace()
-            .next()
-            .unwrap()
-            .to_owned();
+        let (child, address) = Self::spawn_ready(folder.path(), flags);
         Self {
             child,
             folder,
@@ -69,8 +88,22 @@ impl Up {
         }
     }
 
+    fn spawn_ready(folder: &Path, flags: &[&str]) -> (Child, String) {
+        let mut child = Self::spawn(folder, flags);
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let ready = lines.next().expect("the ready line").unwrap();
+        assert!(ready.starts_with("ready"), "{ready}");
+        let address = ready.split("http://").nth(1).unwrap();
+        let address = address.split_whitespace().next().unwrap().to_owned();
+        (child, address)
+    }
+
     fn spawn(folder: &Path, flags: &[&str]) -> Child {
-        let log = std::fs::File::create(folder.join("stderr.log")).unwrap();
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(folder.join("stderr.log"))
+            .unwrap();
         astrago()
             .args([
                 "up",
@@ -86,6 +119,38 @@ impl Up {
             .stderr(log)
             .spawn()
             .unwrap()
+    }
+
+    /// Kills it as a power cut would and starts it again on the same data; pods go on meanwhile.
+    pub(crate) fn kill_and_start(&mut self, flags: &[&str]) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        let (child, address) = Self::spawn_ready(self.folder.path(), flags);
+        self.child = child;
+        self.address = address;
+    }
+
+    /// Runs kubectl against this server as the administrator; what it prints, when it succeeds.
+    #[track_caller]
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
+        let output = self.kubectl_command().args(arguments).output().unwrap();
+        let (stdout, stderr) = (
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr),
+        );
+        assert!(
+            output.status.success(),
+            "kubectl {arguments:?}: {stdout}\n{stderr}"
+        );
+        stdout.into_owned()
+    }
+
+    pub(crate) fn kubectl_command(&self) -> Command {
+        let mut command = Command::new("kubectl");
+        command
+            .env("KUBECONFIG", self.folder.path().join("data/kubeconfig"))
+            .current_dir(self.folder.path());
+        command
     }
 
     /// Runs a command against this server.
@@ -145,7 +210,7 @@ impl Up {
         what: &str,
         mut look: impl FnMut(&Self) -> Result<T, Value>,
     ) -> T {
-        let deadline = Instant::now() + Duration::from_mins(2);
+        let deadline = Instant::now() + Duration::from_mins(5);
         loop {
             match look(self) {
                 Ok(found) => return found,
@@ -173,8 +238,17 @@ impl Up {
 }
 
 impl Drop for Up {
+    /// A test that failed half-way must not leave anything behind: SIGTERM lets `--stop-pods` end the
+    /// pods, and SIGKILL follows for a server that does not answer.
     fn drop(&mut self) {
-        // A test that failed half-way must not leave processes behind.
+        let _ = Command::new("kill")
+            .arg(self.child.id().to_string())
+            .stderr(Stdio::null())
+            .status();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::park_timeout(Duration::from_millis(50));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

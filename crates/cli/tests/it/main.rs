@@ -9,3 +9,7 @@
 mod command_line;
 mod harness;
 mod training;
+mod training_faults;
+mod training_kubectl;
+mod training_queue;
+mod training_roads;

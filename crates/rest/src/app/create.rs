@@ -4,23 +4,26 @@
 //!
 //! 1. The namespace exists and belongs to the user, or is made so.
 //! 2. The framework's system ConfigMap exists, or is made.
-//! 3. The job's own ConfigMap is made; its name reserves the job's name.
-//! 4. The TrainJob is made, and the ConfigMap becomes its property.
+//! 3. The job's own ConfigMap and volume claim are made; their names reserve the job's name.
+//! 4. The TrainJob is made, and they become its property.
 //!
 //! # Guarantees
 //!
-//! When step 4 fails, what step 3 made is removed again. When the process dies between them, the
-//! ConfigMap has no owner; [`adopt`](super::adopt) gives it one or removes it on the next start.
+//! When step 4 fails, what step 3 made is removed again. When the process dies between them,
+//! those have no owner; [`upkeep`](super::upkeep) gives them one or removes them later.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
-use kube::{Api, Client, ResourceExt};
+use kube::core::{ApiResource, GroupVersionKind, NamespaceResourceScope};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -146,11 +149,17 @@ async fn submit(
     if let Some(system) = &made.system {
         ensure_system(context, &maps, system).await?;
     }
-    if let Some(code) = &made.code {
-        match maps.create(&PostParams::default(), code).await {
-            Ok(_) => {}
-            Err(error) if is_conflict(&error) => return Ok(Submitted::NameTaken),
-            Err(error) => return Err(Error::cluster("store the training code", error)),
+    if let Some(code) = &made.code
+        && !reserve(&maps, code, "store the training code").await?
+    {
+        return Ok(Submitted::NameTaken);
+    }
+    if let Some(claim) = &made.checkpoints {
+        let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), namespace);
+        let reserved = reserve(&claims, claim, "claim a volume for checkpoints").await;
+        if !matches!(reserved, Ok(true)) {
+            roll_back(context, namespace, made.code.as_ref()).await;
+            return reserved.map(|_| Submitted::NameTaken);
         }
     }
     let jobs: Api<DynamicObject> =
@@ -161,18 +170,16 @@ async fn submit(
     };
     match object {
         Ok(job) => {
-            if let Some(code) = &made.code {
-                own(context, namespace, &code.name_any(), &job).await;
-            }
+            own(context, namespace, made.code.as_ref(), &job).await;
+            own(context, namespace, made.checkpoints.as_ref(), &job).await;
             let created = job
                 .creation_timestamp()
                 .map_or_else(|| context.now(), |time| time.0);
             Ok(Submitted::Created(created))
         }
         Err(error) => {
-            if let Some(code) = &made.code {
-                roll_back(context, namespace, &code.name_any()).await;
-            }
+            roll_back(context, namespace, made.code.as_ref()).await;
+            roll_back(context, namespace, made.checkpoints.as_ref()).await;
             if is_conflict(&error) {
                 return Ok(Submitted::NameTaken);
             }
@@ -195,19 +202,37 @@ async fn ensure_system(context: &Context, maps: &Api<ConfigMap>, map: &ConfigMap
     Ok(())
 }
 
-/// Makes the TrainJob the owner of its code. The job runs without it, so a failure here is left
-/// to the periodic adoption.
-async fn own(context: &Context, namespace: &str, map: &str, job: &DynamicObject) {
-    let Some(owner) = owner_reference(&job.name_any(), job.uid()) else {
+/// Makes an object that belongs to a job; tells whether its name was free.
+async fn reserve<K>(api: &Api<K>, object: &K, action: &'static str) -> Result<bool>
+where
+    K: Resource + Clone + fmt::Debug + Serialize + DeserializeOwned,
+{
+    match api.create(&PostParams::default(), object).await {
+        Ok(_) => Ok(true),
+        Err(error) if is_conflict(&error) => Ok(false),
+        Err(error) => Err(Error::cluster(action, error)),
+    }
+}
+
+/// Makes the TrainJob the owner of what was made for it. The job runs without that, so a failure
+/// here is left to the periodic adoption.
+async fn own<K>(context: &Context, namespace: &str, object: Option<&K>, job: &DynamicObject)
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    K: Clone + fmt::Debug + DeserializeOwned,
+{
+    let owner = owner_reference(&job.name_any(), job.uid());
+    let (Some(object), Some(owner)) = (object, owner) else {
         return;
     };
-    let maps: Api<ConfigMap> = Api::namespaced(context.client.clone(), namespace);
+    let name = object.name_any();
+    let api: Api<K> = Api::namespaced(context.client.clone(), namespace);
     let patch = json!({ "metadata": { "ownerReferences": [owner] } });
-    if let Err(error) = maps
-        .patch(map, &PatchParams::default(), &Patch::Merge(patch))
+    if let Err(error) = api
+        .patch(&name, &PatchParams::default(), &Patch::Merge(patch))
         .await
     {
-        tracing::warn!(map, namespace, error = %crate::error::chain(&error), "ConfigMap has no owner yet");
+        tracing::warn!(name, namespace, error = %crate::error::chain(&error), "{} has no owner yet", K::kind(&()));
     }
 }
 
@@ -223,12 +248,19 @@ pub(super) fn owner_reference(job: &str, uid: Option<String>) -> Option<OwnerRef
     })
 }
 
-/// Removes this job's ConfigMap with our own rights: the caller may be allowed to create and not
+/// Removes what was made for a job with our own rights: the caller may be allowed to create and not
 /// to delete, and what is left behind would be ours to explain.
-async fn roll_back(context: &Context, namespace: &str, map: &str) {
-    let maps: Api<ConfigMap> = Api::namespaced(context.client.clone(), namespace);
-    if let Err(error) = maps.delete(map, &DeleteParams::default()).await {
-        tracing::error!(map, namespace, error = %crate::error::chain(&error), "ConfigMap was left behind");
+async fn roll_back<K>(context: &Context, namespace: &str, object: Option<&K>)
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    K: Clone + fmt::Debug + DeserializeOwned,
+{
+    let Some(name) = object.map(ResourceExt::name_any) else {
+        return;
+    };
+    let api: Api<K> = Api::namespaced(context.client.clone(), namespace);
+    if let Err(error) = api.delete(&name, &DeleteParams::default()).await {
+        tracing::error!(name, namespace, error = %crate::error::chain(&error), "{} was left behind", K::kind(&()));
     }
 }
 

@@ -1,11 +1,14 @@
-//! What is put right now and then: code without an owner, and history that is too old.
+//! What is put right now and then: code and claims without an owner, and history that is too old.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
-use kube::{Api, ResourceExt};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::create::owner_reference;
@@ -16,7 +19,7 @@ use crate::world::Key;
 /// How often it is looked.
 const INTERVAL: Duration = Duration::from_mins(5);
 
-/// A ConfigMap younger than this may belong to a create that is under way.
+/// An object younger than this may belong to a create that is under way.
 const GRACE_SECONDS: i64 = 60;
 
 /// How long the history of a job that is gone is kept.
@@ -30,29 +33,36 @@ pub(crate) async fn run(context: Arc<Context>) {
             () = context.stop.cancelled() => return,
             _ = turn.tick() => {}
         }
-        if let Err(error) = adopt(&context).await {
-            tracing::warn!(error = %crate::error::chain(&error), "failed to look after ConfigMaps");
+        let maps = adopt::<ConfigMap>(&context).await;
+        let claims = adopt::<PersistentVolumeClaim>(&context).await;
+        for error in [maps, claims].into_iter().filter_map(Result::err) {
+            tracing::warn!(error = %crate::error::chain(&error), "failed to look after what jobs own");
         }
         expire(&context);
     }
 }
 
-/// Gives the ConfigMaps that a crash left without an owner to their jobs, or removes them.
-async fn adopt(context: &Context) -> Result<(), kube::Error> {
-    let all: Api<ConfigMap> = Api::all(context.client.clone());
+/// Gives the objects that a crash left without an owner to their jobs, or removes them.
+async fn adopt<K>(context: &Context) -> Result<(), kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    K: Clone + fmt::Debug + DeserializeOwned,
+{
+    let all: Api<K> = Api::all(context.client.clone());
     let ours = ListParams::default().labels(names::JOB);
-    for map in all.list(&ours).await? {
-        let Some(job) = map.labels().get(names::JOB).cloned() else {
+    for object in all.list(&ours).await? {
+        let Some(job) = object.labels().get(names::JOB).cloned() else {
             continue;
         };
-        let namespace = map.namespace().unwrap_or_default();
-        let age = map
+        let namespace = object.namespace().unwrap_or_default();
+        let age = object
             .creation_timestamp()
             .map_or(0, |time| context.now().as_second() - time.0.as_second());
-        if !map.owner_references().is_empty() || age < GRACE_SECONDS {
+        if !object.owner_references().is_empty() || age < GRACE_SECONDS {
             continue;
         }
-        let maps: Api<ConfigMap> = Api::namespaced(context.client.clone(), &namespace);
+        let (name, kind) = (object.name_any(), K::kind(&()));
+        let api: Api<K> = Api::namespaced(context.client.clone(), &namespace);
         let owner = context
             .world
             .read()
@@ -61,6 +71,7 @@ async fn adopt(context: &Context) -> Result<(), kube::Error> {
             .and_then(|job| job.uid());
         if let Some(owner) = owner_reference(&job, owner) {
             let patch = Patch::Merge(json!({ "metadata": { "ownerReferences": [owner] } }));
+<<<<<<< HEAD
             maps.patch(&map.name_any(), &PatchParams::default(), &patch)
                 .await?;
         } else {
@@ -71,6 +82,12 @@ async fn adopt(context: &Context) -> Result<(), kube::Error> {
             );
             maps.delete(&map.name_any(), &DeleteParams::default())
                 .await?;
+=======
+            api.patch(&name, &PatchParams::default(), &patch).await?;
+        } else {
+            tracing::info!(name, namespace, %kind, "removing what was made for a job that never came");
+            api.delete(&name, &DeleteParams::default()).await?;
+>>>>>>> d6e8d00 (Keep checkpoints over restarts; prove training over every road and through every fault)
         }
     }
     Ok(())

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
 use kube::api::ObjectMeta;
 use serde_json::{Map, Value, json};
 
-use super::{Code, JobRequest, SCRIPTS, Volume, VolumeSource};
+use super::{Code, JobRequest, SCRIPTS, Volume, VolumeSource, checkpoint};
 use crate::names;
 
 /// How a cluster's Trainer wants changes to the runtime's pods written.
@@ -25,6 +25,8 @@ pub(crate) struct Manifests {
     pub(crate) system: Option<ConfigMap>,
     /// This job's code; owned by the TrainJob.
     pub(crate) code: Option<ConfigMap>,
+    /// Where this job keeps its checkpoints; owned by the TrainJob.
+    pub(crate) checkpoints: Option<PersistentVolumeClaim>,
     pub(crate) train_job: Value,
 }
 
@@ -40,6 +42,7 @@ pub(crate) fn build(
     Manifests {
         system: system_config_map(request),
         code: code_config_map(request, name),
+        checkpoints: checkpoint::claim(request, name),
         train_job: train_job(request, name, dialect, labels, annotations),
     }
 }
@@ -147,12 +150,16 @@ fn trainer(request: &JobRequest) -> Value {
     if let Some(image) = &request.image {
         trainer["image"] = json!(image);
     }
-    if !request.env.is_empty() {
-        trainer["env"] = request
-            .env
-            .iter()
-            .map(|(name, value)| json!({ "name": name, "value": value }))
-            .collect();
+    let mut env: Vec<Value> = request
+        .env
+        .iter()
+        .map(|(name, value)| json!({ "name": name, "value": value }))
+        .collect();
+    if request.checkpoint.is_some() {
+        env.push(json!({ "name": checkpoint::VARIABLE, "value": checkpoint::DIRECTORY }));
+    }
+    if !env.is_empty() {
+        trainer["env"] = Value::Array(env);
     }
     let mut resources = Map::new();
     if !request.resources.requests.is_empty() {
@@ -216,6 +223,11 @@ fn pod_spec(request: &JobRequest, name: &str) -> Value {
             "mountPath": volume.mount_path,
             "readOnly": volume.read_only,
         }));
+    }
+    if request.checkpoint.is_some() {
+        let (volume, mount) = checkpoint::volume_and_mount(name);
+        volumes.push(volume);
+        mounts.push(mount);
     }
     let mut spec = json!({
         "volumes": volumes,

@@ -208,7 +208,7 @@ fn check_host_path(path: &str, policy: &Policy) -> Result<(), String> {
 }
 
 /// Whether one path is the other or lies inside it.
-fn overlap(left: &str, right: &str) -> bool {
+pub(super) fn overlap(left: &str, right: &str) -> bool {
     let inside = |inner: &str, outer: &str| {
         inner
             .strip_prefix(outer)

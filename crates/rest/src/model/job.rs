@@ -65,6 +65,14 @@ pub struct CreateRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 1000)]
     pub max_restarts: Option<i64>,
+    /// Gives the job a volume that is kept over restarts and removed with the job, and names it to
+    /// the code as `CHECKPOINT_DIR`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<bool>,
+    /// How large that volume may become; otherwise 10Gi.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "10Gi")]
+    pub checkpoint_size: Option<String>,
     /// Ends the job as failed after this many seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]

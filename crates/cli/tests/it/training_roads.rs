@@ -1,0 +1,206 @@
+//! Real frameworks over every road: REST in both forms, the command line, kubectl, Kubeflow's SDK.
+//!
+//! The scripts are those of the catalogue and end with an error below their stated accuracy, so a
+//! job that completes has trained.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Up, can_run_pods, has_kubectl, python};
+
+const PYTORCH: &str = include_str!("../../../../runtimes/pytorch-simple/train.py");
+const TENSORFLOW: &str = include_str!("../../../../runtimes/tensorflow-distributed/train.py");
+
+/// Where the catalogue stands.
+const RUNTIMES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../runtimes");
+
+fn start() -> Option<Up> {
+    let python = python().filter(|_| can_run_pods())?;
+    let flags = [
+        "--no-auth",
+        "--stop-pods",
+        "--capacity",
+        "cpu=8,memory=16Gi",
+    ];
+    let python = ["--python", python.to_str().unwrap()];
+    Some(Up::start(&[&flags[..], &python[..]].concat()))
+}
+
+/// Waits for the end of a job and checks that each of its workers knew its place and trained.
+fn trained(up: &Up, namespace: &str, name: &str, who: &str, nodes: u32) {
+    let status = up.eventually("the end of the training", |up| {
+        let path = format!("/api/trainjob/{name}/status?namespace={namespace}");
+        let (_, status) = up.get(&path);
+        match status["state"].as_str() {
+            Some("Complete" | "Failed") => Ok(status),
+            _ => Err(status),
+        }
+    });
+    for worker in 0..nodes {
+        let path = format!("/api/trainjob/{name}/logs?namespace={namespace}&worker={worker}");
+        let (_, logs) = up.get(&path);
+        let log = logs["logs"].as_str().unwrap_or_default();
+        assert_eq!(status["state"], "Complete", "{status}\n{log}");
+        let place = format!("{who} {worker} of {nodes} on {name}-node-0-{worker}");
+        assert!(log.contains(&place), "{log}");
+        assert!(
+            log.contains(&format!("{who} {worker}: accuracy 0.9")),
+            "{log}"
+        );
+    }
+}
+
+fn create(up: &Up, form: &Value) -> String {
+    let (code, made) = up.post("/api/trainjob/create", form);
+    assert_eq!(code, 200, "{made}");
+    made["trainjob_name"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn both_frameworks_train_over_rest_and_the_command_line_at_the_same_time() {
+    let Some(up) = start() else { return };
+    let pytorch = create(
+        &up,
+        &json!({
+            "user_id": "kim", "namespace": "user-kim", "framework": "pytorch", "training_code": PYTORCH,
+            "config": { "num_nodes": 2, "gpu_per_node": 0, "cpu_per_node": "250m", "memory_per_node": "2Gi" },
+        }),
+    );
+    let tensorflow = create(
+        &up,
+        &json!({
+            "user_id": "kim", "namespace": "user-kim", "framework": "tensorflow", "training_code": TENSORFLOW,
+            "num_nodes": 3, "cpu_request": "250m", "memory_request": "512Mi", "memory_limit": "4Gi", "gpu_count": 0,
+            "command": "python3 /workspace/scripts/train.py", "env_vars": [{ "name": "EPOCHS", "value": "15" }],
+        }),
+    );
+    let script = format!("{RUNTIMES}/pytorch-simple/train.py");
+    let output = up.run(&[
+        "run", &script, "--nodes", "2", "--cpu", "1", "--memory", "2Gi", "--name", "by-hand", "-n",
+        "user-lee",
+    ]);
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+    for rank in 0..2 {
+        let line = format!("[{rank}] Rank {rank} of 2 on by-hand-node-0-{rank}");
+        assert!(stdout.contains(&line), "{stdout}");
+    }
+    trained(&up, "user-lee", "by-hand", "Rank", 2);
+    trained(&up, "user-kim", &pytorch, "Rank", 2);
+    trained(&up, "user-kim", &tensorflow, "Worker", 3);
+}
+
+/// One job of the catalogue, exactly as its folder tells the reader to start it.
+#[test]
+fn the_catalogue_trains_by_kubectl() {
+    if !has_kubectl() {
+        return;
+    }
+    let Some(up) = start() else { return };
+    up.kubectl(&["create", "namespace", "team"]);
+    let jobs = [
+        ("torch-distributed", "torch-digits", "Rank", 2),
+        ("pytorch-simple", "pytorch-digits", "Rank", 2),
+        ("tensorflow-distributed", "tensorflow-digits", "Worker", 3),
+    ];
+    for (runtime, name, _, _) in jobs {
+        let folder = format!("{RUNTIMES}/{runtime}");
+        let (map, file) = (
+            format!("{name}-code"),
+            format!("--from-file={folder}/train.py"),
+        );
+        up.kubectl(&["-n", "team", "create", "configmap", &map, &file]);
+        up.kubectl(&[
+            "-n",
+            "team",
+            "apply",
+            "-f",
+            &format!("{folder}/trainjob.yaml"),
+        ]);
+    }
+    for (_, name, who, nodes) in jobs {
+        trained(&up, "team", name, who, nodes);
+    }
+}
+
+#[test]
+fn the_code_comes_from_git_or_the_reason_why_not() {
+    if !has_kubectl() {
+        return;
+    }
+    let Some(up) = start() else { return };
+    let folder = up.folder.path();
+    let source = folder.join("source");
+    std::fs::create_dir(&source).unwrap();
+    std::fs::write(source.join("train.py"), PYTORCH).unwrap();
+    let git = |arguments: &[&str]| {
+        let who = ["-c", "user.name=Kim", "-c", "user.email=kim@example.com"];
+        let status = Command::new("git")
+            .args(who)
+            .arg("-C")
+            .arg(&source)
+            .args(arguments)
+            .status();
+        assert!(status.unwrap().success(), "{arguments:?}");
+    };
+    git(&["init", "-q", "-b", "main"]);
+    git(&["add", "."]);
+    git(&["commit", "-q", "-m", "Train digits"]);
+    git(&["bundle", "create", "-q", "../digits.bundle", "main"]);
+    let map = "pytorch-digits-repository";
+    up.kubectl(&["create", "configmap", map, "--from-file=digits.bundle"]);
+    let manifest =
+        std::fs::read_to_string(format!("{RUNTIMES}/pytorch-runtime/trainjob.yaml")).unwrap();
+    std::fs::write(folder.join("good.yaml"), &manifest).unwrap();
+    let wrong = manifest
+        .replace("name: pytorch-git-digits", "name: wrong-branch")
+        .replace("value: main", "value: nosuch");
+    std::fs::write(folder.join("wrong.yaml"), wrong).unwrap();
+    up.kubectl(&[
+        "patch",
+        "clustertrainingruntime",
+        "pytorch-runtime",
+        "--type=merge",
+        "-p",
+        r#"{"spec":{"template":{"spec":{"failurePolicy":{"maxRestarts":0}}}}}"#,
+    ]);
+    up.kubectl(&["apply", "-f", "good.yaml", "-f", "wrong.yaml"]);
+    up.eventually("the failure of the job with the wrong branch", |up| {
+        let (_, status) = up.get("/api/trainjob/wrong-branch/status?namespace=default");
+        if status["state"] == "Failed" {
+            Ok(())
+        } else {
+            Err(status)
+        }
+    });
+    let selector = "batch.kubernetes.io/job-name=wrong-branch-node-0";
+    let log = up.kubectl(&["logs", "-l", selector, "-c", "git-clone"]);
+    assert!(
+        log.contains("failed to fetch nosuch of /repository/digits.bundle"),
+        "{log}"
+    );
+    trained(&up, "default", "pytorch-git-digits", "Rank", 2);
+}
+
+#[test]
+fn kubeflows_sdk_trains_a_function() {
+    let Some(up) = start() else { return };
+    let driver = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sdk_train.py");
+    let output = Command::new(python().unwrap())
+        .arg(driver)
+        .env("KUBECONFIG", up.folder.path().join("data/kubeconfig"))
+        .output()
+        .unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    for rank in 0..2 {
+        let line = format!("node-{rank}: Rank {rank} of 2");
+        assert!(stdout.contains(&line), "{stdout}\n{stderr}");
+    }
+    assert!(stdout.contains("accuracy 0.9"), "{stdout}");
+    assert!(!stderr.contains("kubeflow-trainer-public"), "{stderr}");
+    assert!(stdout.contains("left: []"), "{stdout}");
+}

@@ -1,0 +1,1 @@
+../pytorch-simple/train.py

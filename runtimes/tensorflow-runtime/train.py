@@ -1,0 +1,1 @@
+../tensorflow-distributed/train.py
