@@ -152,6 +152,20 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
     fields.finish(errors);
 
     let framework = framework?;
+    let from_git = matches!(code, Some(Code::Git { .. }));
+    let standard_runtime = match (from_git, framework.git_runtime()) {
+        (true, Some(runtime)) => runtime,
+        (true, None) if runtime.is_none() => {
+            let message = "needs a runtime that fetches it; only pytorch and tensorflow have one";
+            errors.push(FieldError::new("git_repository", message));
+            return None;
+        }
+        _ => framework.runtime(),
+    };
+    let standard_command = match from_git {
+        true => "python3 /workspace/code/train.py",
+        false => framework.command(),
+    };
     let sizes = sizes?;
     Some(JobRequest {
         user_id: user_id?.trim().to_owned(),
@@ -159,7 +173,7 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
         namespace: namespace?.to_owned(),
         name: job_name.map(str::to_owned),
         framework,
-        runtime: runtime.unwrap_or(framework.runtime()).to_owned(),
+        runtime: runtime.unwrap_or(standard_runtime).to_owned(),
         code: code?,
         image: image.or(framework
             .image()
@@ -167,7 +181,7 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
             .map(str::to_owned)),
         nodes: sizes.nodes,
         resources: sizes.resources,
-        command: command.unwrap_or(framework.command()).to_owned(),
+        command: command.unwrap_or(standard_command).to_owned(),
         env,
         volumes,
         checkpoint,

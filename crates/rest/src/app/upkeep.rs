@@ -71,23 +71,10 @@ where
             .and_then(|job| job.uid());
         if let Some(owner) = owner_reference(&job, owner) {
             let patch = Patch::Merge(json!({ "metadata": { "ownerReferences": [owner] } }));
-<<<<<<< HEAD
-            maps.patch(&map.name_any(), &PatchParams::default(), &patch)
-                .await?;
-        } else {
-            tracing::info!(
-                map = map.name_any(),
-                namespace,
-                "removing the code of a job that was never made"
-            );
-            maps.delete(&map.name_any(), &DeleteParams::default())
-                .await?;
-=======
             api.patch(&name, &PatchParams::default(), &patch).await?;
         } else {
             tracing::info!(name, namespace, %kind, "removing what was made for a job that never came");
             api.delete(&name, &DeleteParams::default()).await?;
->>>>>>> d6e8d00 (Keep checkpoints over restarts; prove training over every road and through every fault)
         }
     }
     Ok(())

@@ -64,6 +64,15 @@ impl Framework {
         }
     }
 
+    /// The ClusterTrainingRuntime that fetches the code from git first, where there is one.
+    pub(crate) fn git_runtime(self) -> Option<&'static str> {
+        match self {
+            Self::PyTorch => Some("pytorch-runtime"),
+            Self::TensorFlow => Some("tensorflow-runtime"),
+            Self::Horovod | Self::DeepSpeed | Self::Jax | Self::XgBoost | Self::Mlx => None,
+        }
+    }
+
     /// The image for requests that name none; `None` leaves the choice to the runtime.
     pub(crate) fn image(self) -> Option<&'static str> {
         match self {

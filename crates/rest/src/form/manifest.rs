@@ -218,11 +218,7 @@ fn pod_spec(request: &JobRequest, name: &str) -> Value {
     }
     for volume in &request.volumes {
         volumes.push(volume_source(volume));
-        mounts.push(json!({
-            "name": volume.name,
-            "mountPath": volume.mount_path,
-            "readOnly": volume.read_only,
-        }));
+        mounts.push(volume_mount(volume));
     }
     if request.checkpoint.is_some() {
         let (volume, mount) = checkpoint::volume_and_mount(name);
@@ -241,6 +237,10 @@ fn pod_spec(request: &JobRequest, name: &str) -> Value {
         spec["nodeSelector"] = json!(request.node_selector);
     }
     spec
+}
+
+fn volume_mount(volume: &Volume) -> Value {
+    json!({ "name": volume.name, "mountPath": volume.mount_path, "readOnly": volume.read_only })
 }
 
 fn volume_source(volume: &Volume) -> Value {
@@ -264,7 +264,7 @@ fn volume_source(volume: &Volume) -> Value {
 fn init_containers(request: &JobRequest) -> Vec<Value> {
     let mut containers = Vec::new();
     if request.framework == super::Framework::TensorFlow
-        && request.runtime == "tensorflow-distributed"
+        && ["tensorflow-distributed", "tensorflow-runtime"].contains(&request.runtime.as_str())
     {
         // The generator writes one address per worker, so it must know how many there are.
         containers.push(json!({
@@ -277,7 +277,9 @@ fn init_containers(request: &JobRequest) -> Vec<Value> {
         if let Some(branch) = branch {
             env.push(json!({ "name": "GIT_SYNC_BRANCH", "value": branch }));
         }
-        containers.push(json!({ "name": "git-clone", "env": env }));
+        // A repository may lie on a volume of the user's, as a folder or as a bundle.
+        let mounts: Vec<Value> = request.volumes.iter().map(volume_mount).collect();
+        containers.push(json!({ "name": "git-clone", "env": env, "volumeMounts": mounts }));
     }
     containers
 }

@@ -137,6 +137,46 @@ fn form_b_maps_every_field_of_the_table() {
 }
 
 #[test]
+fn checkpoints_get_a_claim_of_the_job_and_a_variable() {
+    let form = with(form_b(), "/checkpoint", json!(true));
+    let made = manifests(&form, Dialect::PodTemplateOverrides);
+    let claim = serde_json::to_value(made.checkpoints.unwrap()).unwrap();
+    let name = "user123-job-20251105130000-checkpoints";
+    assert_eq!(claim["metadata"]["name"], name);
+    assert_eq!(claim["spec"]["accessModes"], json!(["ReadWriteMany"]));
+    assert_eq!(claim["spec"]["resources"]["requests"]["storage"], "10Gi");
+    let spec = &made.train_job["spec"];
+    let variable = json!({ "name": "CHECKPOINT_DIR", "value": "/workspace/checkpoints" });
+    let env = spec["trainer"]["env"].as_array().unwrap();
+    assert!(env.contains(&variable));
+    let pod = &spec["podTemplateOverrides"][0]["spec"];
+    let volume = json!({ "name": "checkpoints", "persistentVolumeClaim": { "claimName": name } });
+    assert!(pod["volumes"].as_array().unwrap().contains(&volume));
+    let mount = json!({ "name": "checkpoints", "mountPath": "/workspace/checkpoints" });
+    let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();
+    assert!(mounts.contains(&mount));
+    let without = manifests(&form_b(), Dialect::PodTemplateOverrides);
+    assert!(without.checkpoints.is_none());
+}
+
+#[test]
+fn a_repository_chooses_the_runtime_that_fetches_it() {
+    let form = with(
+        without(without(form_b(), "training_code"), "command"),
+        "/git_repository",
+        json!("https://git.example.com/team/digits.git"),
+    );
+    let made = manifests(&form, Dialect::PodTemplateOverrides);
+    let spec = &made.train_job["spec"];
+    assert_eq!(spec["runtimeRef"]["name"], "pytorch-runtime");
+    let command = spec["trainer"]["command"][2].as_str().unwrap();
+    assert!(command.ends_with("\npython3 /workspace/code/train.py\n"));
+    let init = &spec["podTemplateOverrides"][0]["spec"]["initContainers"][0];
+    assert_eq!(init["name"], "git-clone");
+    assert_eq!(init["volumeMounts"][0]["name"], "dataset");
+}
+
+#[test]
 fn the_code_stands_in_an_immutable_config_map_of_the_job() {
     let made = manifests(&form_b(), Dialect::RuntimePatches);
     let code = made.code.unwrap();
@@ -270,6 +310,32 @@ fn code_of_any_reasonable_size_is_taken(#[case] code: String) {
 #[case::claim_with_slash(with(form_b(), "/volumes/0/pvc", json!("a/b")), "volumes[0].pvc")]
 #[case::unknown_field(with(form_a(), "/config/gpu_per_nodes", json!(1)), "config.gpu_per_nodes")]
 #[case::sizes_twice(with(form_a(), "/num_nodes", json!(2)), "num_nodes")]
+#[case::checkpoint_type(with(form_a(), "/checkpoint", json!("yes")), "checkpoint")]
+#[case::checkpoint_size_alone(with(form_a(), "/checkpoint_size", json!("1Gi")), "checkpoint_size")]
+#[case::checkpoint_variable(
+    with(
+        with(form_b(), "/checkpoint", json!(true)),
+        "/env_vars/0/name",
+        json!("CHECKPOINT_DIR")
+    ),
+    "env_vars[0].name"
+)]
+#[case::checkpoint_overlap(
+    with(
+        with(form_b(), "/checkpoint", json!(true)),
+        "/volumes/1/mountPath",
+        json!("/workspace/checkpoints/mine")
+    ),
+    "volumes[1].mountPath"
+)]
+#[case::git_of_jax(
+    with(
+        with(without(form_a(), "training_code"), "/framework", json!("jax")),
+        "/git_repository",
+        json!("https://git.example.com/team/digits.git")
+    ),
+    "git_repository"
+)]
 #[case::restarts_negative(with(form_a(), "/max_restarts", json!(-1)), "max_restarts")]
 #[case::image_with_space(with(form_b(), "/image", json!("a b")), "image")]
 #[case::no_object(json!([]), "body")]
