@@ -5,6 +5,7 @@
 //! one that was changed or deleted is left alone. What was installed is remembered in a ConfigMap
 //! of the system namespace.
 
+use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -13,9 +14,11 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::output;
@@ -137,37 +140,40 @@ async fn install_runtimes(client: &Client) -> Result<()> {
 async fn publish_trainer_version(client: &Client) -> Result<()> {
     ensure_namespace(client, TRAINER_NAMESPACE).await?;
     let (name, group) = ("kubeflow-trainer-public", "rbac.authorization.k8s.io");
-    let parameters = PatchParams::apply(MANAGER).force();
-    let map: ConfigMap = from_json(json!({
+    let map = json!({
         "metadata": { "name": name },
         "data": { "kubeflow_trainer_version": TRAINER_VERSION },
-    }))?;
-    Api::namespaced(client.clone(), TRAINER_NAMESPACE)
-        .patch(name, &parameters, &Patch::Apply(&map))
-        .await
-        .context("failed to publish the version of the Trainer")?;
-    let role: Role = from_json(json!({
+    });
+    publish::<ConfigMap>(client, name, map).await?;
+    let role = json!({
         "metadata": { "name": name },
         "rules": [{ "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [name], "verbs": ["get"] }],
-    }))?;
-    Api::namespaced(client.clone(), TRAINER_NAMESPACE)
-        .patch(name, &parameters, &Patch::Apply(&role))
-        .await
-        .context("failed to let clients read the version of the Trainer")?;
-    let binding: RoleBinding = from_json(json!({
+    });
+    publish::<Role>(client, name, role).await?;
+    let binding = json!({
         "metadata": { "name": name },
         "roleRef": { "apiGroup": group, "kind": "Role", "name": name },
         "subjects": [{ "apiGroup": group, "kind": "Group", "name": "system:authenticated" }],
-    }))?;
-    Api::namespaced(client.clone(), TRAINER_NAMESPACE)
-        .patch(name, &parameters, &Patch::Apply(&binding))
-        .await
-        .context("failed to let clients read the version of the Trainer")?;
-    Ok(())
+    });
+    publish::<RoleBinding>(client, name, binding).await
 }
 
-fn from_json<T: DeserializeOwned>(object: serde_json::Value) -> Result<T> {
-    serde_json::from_value(object).context("failed to write down an object of our own")
+async fn publish<K>(client: &Client, name: &str, object: Value) -> Result<()>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    K: Clone + fmt::Debug + Serialize + DeserializeOwned,
+{
+    let object: K = serde_json::from_value(object)
+        .with_context(|| format!("failed to write down the {} {name}", K::kind(&())))?;
+    let api: Api<K> = Api::namespaced(client.clone(), TRAINER_NAMESPACE);
+    api.patch(
+        name,
+        &PatchParams::apply(MANAGER).force(),
+        &Patch::Apply(&object),
+    )
+    .await
+    .with_context(|| format!("failed to publish the {} {name}", K::kind(&())))?;
+    Ok(())
 }
 
 /// What tells one version of a runtime from another.
