@@ -72,6 +72,7 @@ pub(crate) struct JobRequest {
     pub(crate) node_selector: BTreeMap<String, String>,
     pub(crate) max_restarts: Option<i64>,
     pub(crate) deadline_seconds: Option<i64>,
+    pub(crate) ttl_seconds_after_finished: Option<i64>,
     pub(crate) priority: Option<i64>,
     pub(crate) suspend: bool,
 }
@@ -134,6 +135,8 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
     let node_selector = read_map(&mut fields, "node_selector", errors);
     let max_restarts = fields.integer("max_restarts", 0..=1000, errors);
     let deadline_seconds = fields.integer("deadline_seconds", 1..=31_536_000, errors);
+    let ttl_seconds_after_finished =
+        fields.integer("ttl_seconds_after_finished", 0..=31_536_000, errors);
     let priority = fields.integer("priority", -1_000_000_000..=1_000_000_000, errors);
     let suspend = fields.boolean("suspend", errors).unwrap_or(false);
     let job_name = fields
@@ -188,6 +191,7 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
         node_selector,
         max_restarts,
         deadline_seconds,
+        ttl_seconds_after_finished,
         priority,
         suspend,
     })

@@ -106,6 +106,13 @@ fn train_job(
     if let Some(restarts) = request.max_restarts {
         all_annotations.insert(names::MAX_RESTARTS.to_owned(), restarts.to_string());
     }
+    // As annotations, so that the job is valid on a cluster whose TrainJob does not know the fields.
+    if let Some(seconds) = request.ttl_seconds_after_finished {
+        all_annotations.insert(
+            names::TTL_SECONDS_AFTER_FINISHED.to_owned(),
+            seconds.to_string(),
+        );
+    }
     if let Some(priority) = request.priority {
         all_annotations.insert(names::PRIORITY.to_owned(), priority.to_string());
     }

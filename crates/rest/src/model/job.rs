@@ -77,6 +77,10 @@ pub struct CreateRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub deadline_seconds: Option<i64>,
+    /// Deletes the job this many seconds after its end; otherwise the runtime decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub ttl_seconds_after_finished: Option<i64>,
     /// Higher goes first in the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i64>,
