@@ -11,5 +11,5 @@ export default defineConfig({
   resolve: { alias: { '@': fileURLToPath(new URL('./src', import.meta.url)) } },
   build: { target: 'es2023', sourcemap: false, chunkSizeWarningLimit: 600 },
   server: { proxy: { '/api': { target: server, changeOrigin: true, headers: { origin: server } } } },
-  test: { include: ['src/**/*.test.ts', 'src/**/*.test.tsx'] },
+  test: { include: ['src/**/*.test.ts', 'src/**/*.test.tsx', 'tests/**/*.test.ts'] },
 });

@@ -14,7 +14,7 @@ import { BrowserRouter } from 'react-router';
 
 import { App } from './App';
 import { ApiError } from './services/client';
-import { theme } from './theme';
+import { theme, variables } from './theme';
 
 const queries = new QueryClient({
   defaultOptions: {
@@ -31,9 +31,9 @@ const root = document.getElementById('root');
 if (root !== null) {
   createRoot(root).render(
     <StrictMode>
-      <MantineProvider theme={theme} defaultColorScheme="auto">
+      <MantineProvider theme={theme} cssVariablesResolver={variables} defaultColorScheme="auto">
         <QueryClientProvider client={queries}>
-          <ModalsProvider>
+          <ModalsProvider modalProps={{ attributes: { header: { role: 'presentation' } } }}>
             <Notifications position="top-right" />
             <BrowserRouter>
               <App />

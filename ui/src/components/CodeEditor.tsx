@@ -1,11 +1,22 @@
 import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
 import { python } from '@codemirror/lang-python';
 import { yaml } from '@codemirror/lang-yaml';
-import { bracketMatching, defaultHighlightStyle, syntaxHighlighting } from '@codemirror/language';
+import { bracketMatching, HighlightStyle, syntaxHighlighting } from '@codemirror/language';
 import { Compartment, EditorState } from '@codemirror/state';
 import { EditorView, keymap, lineNumbers, placeholder as placeholderOf } from '@codemirror/view';
 import { useComputedColorScheme } from '@mantine/core';
+import { tags } from '@lezer/highlight';
 import { useEffect, useRef } from 'react';
+
+/** Colours by variables of the page, so that both themes have enough contrast. */
+const HIGHLIGHTS = HighlightStyle.define([
+  { tag: [tags.keyword, tags.operatorKeyword, tags.modifier], color: 'var(--mantine-color-grape-text)' },
+  { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: 'var(--mantine-color-blue-text)' },
+  { tag: [tags.string, tags.special(tags.string)], color: 'var(--mantine-color-teal-text)' },
+  { tag: [tags.number, tags.bool, tags.null], color: 'var(--mantine-color-orange-text)' },
+  { tag: [tags.function(tags.variableName), tags.className], color: 'var(--mantine-color-indigo-text)' },
+  { tag: tags.comment, color: 'var(--mantine-color-dimmed)', fontStyle: 'italic' },
+]);
 
 interface Props {
   value: string;
@@ -39,7 +50,7 @@ export function CodeEditor({ value, onChange, language, label, placeholder = '',
           lineNumbers(),
           history(),
           bracketMatching(),
-          syntaxHighlighting(defaultHighlightStyle, { fallback: true }),
+          syntaxHighlighting(HIGHLIGHTS),
           keymap.of([...defaultKeymap, ...historyKeymap, indentWithTab]),
           language === 'python' ? python() : yaml(),
           look.current.of([]),

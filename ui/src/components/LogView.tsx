@@ -6,6 +6,7 @@ import { useTranslation } from 'react-i18next';
 
 import { pieces } from '@/libs/ansi';
 import type { Line, Lines } from '@/libs/lines';
+import { clock } from '@/libs/time';
 
 import classes from './LogView.module.css';
 
@@ -156,9 +157,7 @@ export function LogView({ lines, version, showWorker }: Props) {
 function LogLine({ line, showWorker, showTime }: { line: Line; showWorker: boolean; showTime: boolean }) {
   return (
     <>
-      {showTime && line.time !== undefined && (
-        <span className={classes.time}>{line.time.slice(11, 23)} </span>
-      )}
+      {showTime && line.time !== undefined && <span className={classes.time}>{clock(line.time)} </span>}
       {showWorker && (
         <span
           className={classes.worker}

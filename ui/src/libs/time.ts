@@ -43,3 +43,10 @@ export function moment(time: string | null | undefined, language: string): strin
     new Date(time),
   );
 }
+
+/** The time of day to the millisecond, for the lines of a log. */
+export function clock(time: string): string {
+  const date = new Date(time);
+  const two = (value: number) => String(value).padStart(2, '0');
+  return `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}.${String(date.getMilliseconds()).padStart(3, '0')}`;
+}

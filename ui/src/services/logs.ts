@@ -3,6 +3,8 @@ import { useEffect, useMemo, useState } from 'react';
 import { type Line, Lines } from '@/libs/lines';
 import { stream } from '@/libs/stream';
 
+import type { Schemas } from './client';
+
 export interface LogSource {
   namespace: string;
   name: string;
@@ -21,9 +23,22 @@ export function downloadUrl(source: LogSource): string {
   return `/api/trainjobs/${source.name}/logs/download?${query(source)}`;
 }
 
+async function previousAttempt(parameters: string, name: string, signal: AbortSignal): Promise<Line[]> {
+  const response = await fetch(`/api/trainjobs/${name}/logs?${parameters}`, { signal });
+  const body = (await response.json()) as Schemas['LogLines'];
+  return body.lines.map((line, index) => ({
+    id: String(index),
+    worker: line.worker,
+    time: line.time ?? undefined,
+    text: line.text,
+  }));
+}
+
 /** Follows a log. Lines are gathered and shown a few times a second: a fast job must not freeze the page. */
 export function useLogStream(source: LogSource) {
-  const url = `/api/trainjobs/${source.name}/logs/stream?${query(source)}`;
+  const { name, previous } = source;
+  const parameters = query(source);
+  const url = `/api/trainjobs/${name}/logs/stream?${parameters}`;
   const lines = useMemo(() => new Lines(), []);
   const [version, setVersion] = useState(0);
   const [state, setState] = useState<'connecting' | 'open' | 'closed'>('connecting');
@@ -40,6 +55,22 @@ export function useLogStream(source: LogSource) {
       waiting = [];
       setVersion(lines.version);
     };
+    // An attempt that is over does not grow: it is read once.
+    if (previous) {
+      const abort = new AbortController();
+      void previousAttempt(parameters, name, abort.signal).then(
+        (read) => {
+          lines.append(read);
+          setVersion(lines.version);
+          setState('closed');
+        },
+        () => current && setState('closed'),
+      );
+      return () => {
+        current = false;
+        abort.abort();
+      };
+    }
     const stop = stream(url, {
       headers: () => ({}),
       onEvent: (event) => {
@@ -57,7 +88,7 @@ export function useLogStream(source: LogSource) {
       stop();
       clearTimeout(frame);
     };
-  }, [lines, url]);
+  }, [lines, name, parameters, previous, url]);
 
   return { lines, version, state };
 }

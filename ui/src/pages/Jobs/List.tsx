@@ -15,7 +15,7 @@ import {
 import { useDebouncedValue } from '@mantine/hooks';
 import { modals } from '@mantine/modals';
 import { IconPlus, IconSearch } from '@tabler/icons-react';
-import { useState } from 'react';
+import { useEffect, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { Link, useSearchParams } from 'react-router';
 
@@ -24,7 +24,7 @@ import { ErrorNote } from '@/components/ErrorNote';
 import { StateBadge } from '@/components/StateBadge';
 import { amounts } from '@/libs/amounts';
 import { STATES } from '@/libs/state';
-import { ago, duration } from '@/libs/time';
+import { ago, duration, moment } from '@/libs/time';
 import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
 import { useJobAction, useJobs, useLiveJobs } from '@/services/jobs';
@@ -36,7 +36,9 @@ export function JobList() {
   const { t } = useTranslation();
   const [search, setSearch] = useSearchParams();
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
-  const [text] = useDebouncedValue(search.get('q') ?? '', 200);
+  // The text is kept here and goes into the address when typing pauses: the address is too slow to type into.
+  const [typed, setTyped] = useState(search.get('q') ?? '');
+  const [text] = useDebouncedValue(typed, 200);
   useLiveJobs();
   const page = Number(search.get('page') ?? '1');
   const state = STATES.find((one) => one === search.get('state'));
@@ -49,16 +51,28 @@ export function JobList() {
   });
 
   const set = (key: string, value: string | null) =>
+    setSearch((previous) => {
+      const next = new URLSearchParams(previous);
+      if (value === null || value === '') next.delete(key);
+      else next.set(key, value);
+      if (key !== 'page') next.delete('page');
+      return next;
+    });
+
+  useEffect(() => {
     setSearch(
       (previous) => {
+        if ((previous.get('q') ?? '') === text) return previous;
         const next = new URLSearchParams(previous);
-        if (value === null || value === '') next.delete(key);
-        else next.set(key, value);
-        if (key !== 'page') next.delete('page');
+        next.delete('page');
+        if (text === '') next.delete('q');
+        else next.set('q', text);
         return next;
       },
-      { replace: key === 'q' },
+      { replace: true },
     );
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- only a new text changes the address; `setSearch` changes with it
+  }, [text]);
 
   const items = jobs.data?.items ?? [];
   const chosen = items.filter((job) => selected.has(job.uid));
@@ -79,8 +93,8 @@ export function JobList() {
           placeholder={t('jobs.search')}
           aria-label={t('jobs.search')}
           leftSection={<IconSearch size={16} />}
-          value={search.get('q') ?? ''}
-          onChange={(event) => set('q', event.currentTarget.value)}
+          value={typed}
+          onChange={(event) => setTyped(event.currentTarget.value)}
         />
         <Select
           w={160}
@@ -100,7 +114,13 @@ export function JobList() {
           title={filtered ? t('jobs.noneFound') : t('jobs.none')}
           action={
             filtered ? (
-              <Button variant="light" onClick={() => setSearch({})}>
+              <Button
+                variant="light"
+                onClick={() => {
+                  setTyped('');
+                  setSearch({});
+                }}
+              >
                 {t('jobs.clear')}
               </Button>
             ) : (
@@ -114,7 +134,7 @@ export function JobList() {
         </Empty>
       )}
       {items.length > 0 && (
-        <Table.ScrollContainer minWidth={860}>
+        <Table.ScrollContainer minWidth={980}>
           <Table highlightOnHover verticalSpacing="xs" stickyHeader>
             <Table.Thead>
               <Table.Tr>
@@ -192,6 +212,7 @@ function SortHeader(props: {
         size="sm"
         c="inherit"
         fw={600}
+        style={{ whiteSpace: 'nowrap' }}
         onClick={() => props.set('sort', props.by === 'newest' && current === 'newest' ? 'oldest' : props.by)}
       >
         {props.label}
@@ -256,10 +277,12 @@ function JobRow({
           </Text>
         )}
       </Table.Td>
-      <Table.Td>{amounts(job.per_node)}</Table.Td>
+      <Table.Td style={{ whiteSpace: 'nowrap' }}>{amounts(job.per_node)}</Table.Td>
       <Table.Td>{job.user ?? '–'}</Table.Td>
-      <Table.Td>{duration(job.duration_seconds * 1000)}</Table.Td>
-      <Table.Td title={job.created_at}>{ago(job.created_at, i18n.language)}</Table.Td>
+      <Table.Td style={{ whiteSpace: 'nowrap' }}>{duration(job.duration_seconds * 1000)}</Table.Td>
+      <Table.Td style={{ whiteSpace: 'nowrap' }} title={moment(job.created_at, i18n.language)}>
+        {ago(job.created_at, i18n.language)}
+      </Table.Td>
     </Table.Tr>
   );
 }
@@ -277,7 +300,8 @@ function Bulk({ chosen, onDone }: { chosen: Schemas['JobSummary'][]; onDone: () 
       title: t('jobs.deleteTitle', { count: chosen.length }),
       children: <Text size="sm">{t('jobs.deleteText')}</Text>,
       labels: { confirm: t('action.delete'), cancel: t('action.cancel') },
-      confirmProps: { color: 'red' },
+      confirmProps: { color: 'red.9' },
+      closeButtonProps: { 'aria-label': t('action.cancel') },
       onConfirm: () => void all('delete'),
     });
   return (

@@ -34,9 +34,11 @@ function RuntimeCard({ runtime, editable }: { runtime: Schemas['Runtime']; edita
   const changed = restarts !== '' && Number(restarts) !== runtime.max_restarts;
   return (
     <Card withBorder data-runtime={runtime.name}>
-      <Group justify="space-between" mb="xs">
-        <Text fw={600}>{runtime.name}</Text>
-        <Badge variant="light" tt="none">
+      <Group justify="space-between" mb="xs" wrap="nowrap" align="flex-start">
+        <Text fw={600} style={{ wordBreak: 'break-word' }}>
+          {runtime.name}
+        </Text>
+        <Badge variant="light" tt="none" flex="none">
           {runtime.framework ?? '–'}
         </Badge>
       </Group>
@@ -56,6 +58,7 @@ function RuntimeCard({ runtime, editable }: { runtime: Schemas['Runtime']; edita
             w={140}
             label={t('runtimes.maxRestarts')}
             aria-label={`${t('runtimes.maxRestarts')} ${runtime.name}`}
+            placeholder={t('runtimes.byDefault')}
             min={0}
             max={1000}
             value={restarts}

@@ -31,6 +31,7 @@ export function FrameworkSection({ form }: { form: UseFormReturnType<Form> }) {
       <Stack>
         <Radio.Group
           label={t('submit.framework')}
+          error={form.errors['framework']}
           value={form.values.framework}
           onChange={(value) => form.setFieldValue('framework', value as Framework)}
         >

@@ -5,18 +5,20 @@ import {
   CopyButton,
   Group,
   SegmentedControl,
+  Select,
   Stack,
   Table,
   Text,
   Title,
 } from '@mantine/core';
 import { IconCheck, IconClock, IconX } from '@tabler/icons-react';
-import { lazy, Suspense, useState } from 'react';
+import { lazy, Suspense, useMemo, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { ErrorNote } from '@/components/ErrorNote';
 import { ApiError, type Schemas } from '@/services/client';
 
+import { documentsOf } from './documents';
 import { commandOf, curlOf } from './form';
 
 const CodeEditor = lazy(() =>
@@ -66,11 +68,7 @@ export function PreviewPane({ request, preview, error, fit, ready }: Props) {
             {t('preview.empty')}
           </Text>
         )}
-        {ready && preview !== undefined && view === 'yaml' && (
-          <Suspense fallback={<div style={{ height: 400 }} />}>
-            <CodeEditor value={preview.yaml} language="yaml" label={t('preview.title')} height="52vh" />
-          </Suspense>
-        )}
+        {ready && preview !== undefined && view === 'yaml' && <Documents preview={preview} />}
         {ready && preview !== undefined && view === 'origin' && <Origin provenance={preview.provenance} />}
         <Group gap="xs">
           {copies.map((copy) => (
@@ -85,6 +83,37 @@ export function PreviewPane({ request, preview, error, fit, ready }: Props) {
         </Group>
       </Stack>
     </Card>
+  );
+}
+
+/** What will be made, one object at a time: the job first, then what it needs, then the pods that come of it. */
+function Documents({ preview }: { preview: Schemas['Preview'] }) {
+  const { t } = useTranslation();
+  const [wanted, setWanted] = useState('TrainJob');
+  const documents = useMemo(() => documentsOf(preview.yaml), [preview.yaml]);
+  const shown = documents.find((one) => one.kind === wanted);
+  return (
+    <>
+      <Select
+        size="xs"
+        aria-label={t('preview.object')}
+        data={[
+          { value: 'all', label: t('preview.all') },
+          ...documents.map((one) => ({ value: one.kind, label: one.kind })),
+        ]}
+        value={shown?.kind ?? 'all'}
+        onChange={(value) => setWanted(value ?? 'all')}
+        allowDeselect={false}
+      />
+      <Suspense fallback={<div style={{ height: 400 }} />}>
+        <CodeEditor
+          value={shown?.text ?? preview.yaml}
+          language="yaml"
+          label={t('preview.title')}
+          height="46vh"
+        />
+      </Suspense>
+    </>
   );
 }
 

@@ -60,22 +60,6 @@ export function ResourceSection({ form }: { form: UseFormReturnType<Form> }) {
           max={256}
           step={0.5}
         />
-        {horovod && (
-          <div>
-            <Text size="sm" fw={600} mb={4}>
-              {t('submit.launcher')}
-            </Text>
-            <Group>
-              <NumberInput label="CPU" min={0.1} step={0.5} {...form.getInputProps('launcherCpu')} />
-              <NumberInput
-                label={t('submit.memory')}
-                min={0.1}
-                step={0.5}
-                {...form.getInputProps('launcherMemory')}
-              />
-            </Group>
-          </div>
-        )}
         <Radio.Group label={t('submit.image')} {...form.getInputProps('imageSource')}>
           <Group mt={6}>
             <Radio value="built-in" label={t('submit.builtIn')} />

@@ -17,7 +17,7 @@ export function Templates({
   return (
     <Menu position="bottom-end">
       <Menu.Target>
-        <Button variant="default" leftSection={<IconTemplate size={16} />}>
+        <Button variant="default" data-templates leftSection={<IconTemplate size={16} />}>
           {t('submit.templates')}
         </Button>
       </Menu.Target>

@@ -23,10 +23,7 @@ export interface Form {
   environment: { name: string; value: string }[];
   volumes: Schemas['VolumeRequest'][];
   sharedMemory: number;
-  launcherCpu: number;
-  launcherMemory: number;
   maxRestarts: number | '';
-  ttlSeconds: number | '';
   deadlineSeconds: number | '';
   priority: number | '';
 }
@@ -63,10 +60,7 @@ export const EMPTY: Form = {
   environment: [],
   volumes: [],
   sharedMemory: 0,
-  launcherCpu: 1,
-  launcherMemory: 2,
   maxRestarts: '',
-  ttlSeconds: '',
   deadlineSeconds: '',
   priority: '',
 };
@@ -97,13 +91,9 @@ export function requestOf(form: Form, user: string): Schemas['CreateRequest'] {
     ...(form.environment.length > 0 && { env_vars: form.environment }),
     ...(volumes.length > 0 && { volumes }),
     ...(form.maxRestarts !== '' && { max_restarts: form.maxRestarts }),
-    ...(form.ttlSeconds !== '' && { ttl_seconds_after_finished: form.ttlSeconds }),
     ...(form.deadlineSeconds !== '' && { deadline_seconds: form.deadlineSeconds }),
     ...(form.priority !== '' && { priority: form.priority }),
-    ...(form.framework === 'horovod' && {
-      launcher: { cpu: String(form.launcherCpu), memory: gibibytes(form.launcherMemory) },
-    }),
-  } as Schemas['CreateRequest'];
+  };
 }
 
 /** The other way: a create request (a cloned job, the last one) as the form shows it. */

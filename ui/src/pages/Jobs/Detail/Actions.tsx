@@ -32,7 +32,8 @@ export function Actions({ job }: { job: Schemas['JobDetail'] }) {
       title: t(`action.confirm.${what}`, { name: job.name }),
       children: <Text size="sm">{t(`action.confirmText.${what}`)}</Text>,
       labels: { confirm: t(`action.${what}`), cancel: t('action.cancel') },
-      confirmProps: { color: what === 'delete' ? 'red' : undefined },
+      confirmProps: { color: what === 'delete' ? 'red.9' : undefined },
+      closeButtonProps: { 'aria-label': t('action.cancel') },
       onConfirm: () => act(what),
     });
 

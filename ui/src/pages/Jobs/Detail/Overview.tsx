@@ -1,6 +1,7 @@
 import {
   Badge,
   Card,
+  Code,
   Grid,
   Group,
   Progress,
@@ -11,6 +12,7 @@ import {
   Title,
   Tooltip,
 } from '@mantine/core';
+import type { ReactNode } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { amounts } from '@/libs/amounts';
@@ -94,12 +96,17 @@ function Timeline({ timeline }: { timeline: Schemas['Timeline'] }) {
 
 function Facts({ job }: { job: Job }) {
   const { t, i18n } = useTranslation();
-  const rows: [string, string][] = [
+  const rows: [string, ReactNode][] = [
     [t('job.message'), job.message],
     [t('jobs.user'), job.user ?? '–'],
     [t('job.runtime'), job.runtime],
     [t('job.image'), job.image ?? '–'],
-    [t('job.command'), job.command.join(' ') || '–'],
+    [
+      t('job.command'),
+      <Code key="command" block mah={140} tabIndex={0} aria-label={t('job.command')} role="region">
+        {job.command.join(' ') || '–'}
+      </Code>,
+    ],
     [t('job.perNode'), amounts(job.per_node)],
     [
       t('job.restarts'),
@@ -119,7 +126,7 @@ function Facts({ job }: { job: Job }) {
   ];
   return (
     <Card withBorder>
-      <Table verticalSpacing={4} withRowBorders={false}>
+      <Table verticalSpacing={4} withRowBorders={false} layout="fixed">
         <Table.Tbody>
           {rows.map(([label, value]) => (
             <Table.Tr key={label}>

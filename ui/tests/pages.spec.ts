@@ -1,0 +1,125 @@
+import { gzipSync } from 'node:zlib';
+
+import { expect, expectAccessible, job, script, test } from './fixtures';
+
+const PAGES = [
+  '/jobs',
+  '/submit',
+  '/nodes',
+  '/queue',
+  '/runtimes',
+  '/settings',
+  '/jobs/default/shown',
+  '/jobs/default/shown/logs',
+  '/jobs/default/shown/metrics',
+  '/jobs/default/shown/events',
+  '/jobs/default/shown/manifest',
+  '/jobs/default/shown-failed',
+];
+
+test.beforeAll(async ({ server }) => {
+  const failing = 'raise ValueError("on purpose")\n';
+  const waiting = { cpu_request: '900', cpu_limit: '900' };
+  for (const body of [
+    job('shown', script(5, 0)),
+    job('shown-failed', failing, { max_restarts: 0 }),
+    job('shown-waiting', script(1), waiting),
+  ]) {
+    await server.call('POST', '/api/trainjob/create', body).catch((error: Error) => {
+      // After a failed test a new worker finds the jobs of the one before.
+      if (!error.message.includes('409')) throw error;
+    });
+  }
+  const stateOf = async (name: string) =>
+    (await server.call<{ state: string }>('GET', `/api/trainjobs/${name}?namespace=default`)).state;
+  await expect.poll(() => stateOf('shown')).toBe('Complete');
+  await expect.poll(() => stateOf('shown-failed')).toBe('Failed');
+});
+
+test.afterAll(async ({ server }) => {
+  await server.call('DELETE', '/api/trainjob/shown-waiting?namespace=default');
+});
+
+for (const colorScheme of ['light', 'dark'] as const) {
+  test.describe(colorScheme, () => {
+    test.use({ colorScheme });
+
+    test('every page is accessible', async ({ page, app }) => {
+      test.setTimeout(120_000);
+      for (const path of PAGES) {
+        await test.step(path, async () => {
+          await app.goto(path);
+          await expect(page.getByRole('heading', { level: 2 })).toBeVisible();
+          await expect(page.locator('.mantine-Loader-root')).toHaveCount(0);
+          await expectAccessible(page);
+        });
+      }
+    });
+
+    test('signing in, the palette and a question are accessible', async ({ page, app }) => {
+      await app.goto('/login');
+      await expect(page.getByLabel('Access token')).toBeVisible();
+      await expectAccessible(page);
+      await app.goto('/jobs/default/shown');
+      await page.getByRole('button', { name: 'Delete' }).click();
+      await expect(page.getByRole('dialog')).toBeVisible();
+      await expectAccessible(page);
+      await page.keyboard.press('Escape');
+      await expect(page.getByRole('dialog')).toHaveCount(0);
+      await page.keyboard.press('Control+k');
+      await expect(page.getByRole('dialog')).toBeVisible();
+      await expectAccessible(page);
+    });
+  });
+}
+
+test('the palette goes anywhere', async ({ app: page }) => {
+  await page.goto('/jobs');
+  await expect(page.getByRole('heading', { name: 'Jobs' })).toBeVisible();
+  await page.keyboard.press('Control+k');
+  await page.getByRole('dialog').getByRole('textbox').fill('Runt');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await expect(page).toHaveURL(/\/runtimes$/);
+});
+
+test('speaks two languages and remembers which', async ({ app: page }) => {
+  await page.goto('/settings');
+  await page.getByRole('radiogroup', { name: 'Language' }).getByText('한국어').click();
+  await expect(page.getByRole('heading', { name: '설정' })).toBeVisible();
+  await expect(page.locator('html')).toHaveAttribute('lang', 'ko');
+  await page.goto('/submit');
+  await expect(page.getByRole('button', { name: '제출', exact: true })).toBeVisible();
+});
+
+test.describe('on a phone', () => {
+  test.use({ viewport: { width: 375, height: 740 }, hasTouch: true });
+
+  test('nothing sticks out and the menu works', async ({ app: page }) => {
+    for (const path of PAGES) {
+      await page.goto(path);
+      await expect(page.getByRole('heading', { level: 2 })).toBeVisible();
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      expect(wide, path).toBeLessThanOrEqual(0);
+    }
+    await page.getByRole('button', { name: 'Menu' }).click();
+    await page.getByRole('link', { name: 'Queue' }).click();
+    await expect(page).toHaveURL(/\/queue$/);
+    await expect(page.locator('main')).toContainText('shown-waiting');
+  });
+});
+
+test('loads little, and from this server only', async ({ app: page, server }) => {
+  let size = 0;
+  const bodies: Promise<void>[] = [];
+  page.on('response', (response) => {
+    expect(new URL(response.url()).origin).toBe(server.origin);
+    if (new URL(response.url()).pathname.startsWith('/api/')) return;
+    bodies.push(response.body().then((body) => void (size += gzipSync(body).length)));
+  });
+  await page.goto('/jobs');
+  await expect(page.locator('[data-job=shown]')).toBeVisible();
+  await Promise.all(bodies);
+  expect(size).toBeGreaterThan(50_000);
+  expect(size).toBeLessThan(400_000);
+});

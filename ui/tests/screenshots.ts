@@ -1,0 +1,83 @@
+import { mkdirSync } from 'node:fs';
+import { resolve } from 'node:path';
+
+import { expect, job, script, signIn, test } from './fixtures';
+
+const FOLDER = process.env['SCREENSHOTS'] ?? resolve('../docs/screenshots');
+
+/** Some jobs of every kind, so that the pages have something to show. */
+test.beforeAll(async ({ server }) => {
+  mkdirSync(FOLDER, { recursive: true });
+  const create = (name: string, code: string, more = {}) =>
+    server.call('POST', '/api/trainjob/create', job(name, code, more));
+  await create('mnist-baseline', script(40, 0.05), { num_nodes: 2 });
+  await create('bert-tokenizer', 'import tokenizers_of_mine\n', { max_restarts: 0 });
+  await create('resnet-sweep', script(2000, 0.25), { num_nodes: 2 });
+  await create('llama-large', script(10), { num_nodes: 4, cpu_request: '16', cpu_limit: '16' });
+  const states = async () => {
+    const { items } = await server.call<{ items: { name: string; state: string }[] }>(
+      'GET',
+      '/api/trainjobs',
+    );
+    return Object.fromEntries(items.map((item) => [item.name, item.state]));
+  };
+  await expect
+    .poll(states, { timeout: 60_000 })
+    .toMatchObject({ 'mnist-baseline': 'Complete', 'bert-tokenizer': 'Failed', 'resnet-sweep': 'Running' });
+});
+
+for (const language of ['en', 'ko'] as const) {
+  for (const scheme of ['light', 'dark'] as const) {
+    test.describe(`${language} ${scheme}`, () => {
+      test.use({ colorScheme: scheme, locale: language, viewport: { width: 1280, height: 800 } });
+
+      test('every page', async ({ page, server }) => {
+        test.setTimeout(120_000);
+        const shot = (name: string) =>
+          page.screenshot({ path: `${FOLDER}/${name}-${language}-${scheme}.png`, animations: 'disabled' });
+        await page.goto('/');
+        await expect(page.locator('form')).toBeVisible();
+        await shot('login');
+        await signIn(page, server.token);
+
+        await page.goto('/jobs');
+        await expect(page.locator('[data-job=resnet-sweep]')).toBeVisible();
+        await shot('jobs');
+
+        await page.goto('/submit');
+        const title = page.getByRole('heading', { level: 2 });
+        await expect(title).toBeVisible();
+        await page.locator('[data-templates]').click();
+        await page.getByRole('menuitem').first().click();
+        await expect(page.locator('[data-fit]')).toBeVisible();
+        await expect(page.locator('.cm-content').nth(1)).toContainText('apiVersion');
+        await shot('submit');
+
+        const detail = async (name: string, tab: string, seen: string) => {
+          await page.goto(`/jobs/default/${name}${tab && `/${tab}`}`);
+          await expect(page.locator(`${seen} >> visible=true`).first()).toBeVisible();
+          await shot(`job-${tab || 'overview'}-${name}`);
+        };
+        await detail('resnet-sweep', '', '[data-worker]');
+        await detail('resnet-sweep', 'logs', '[role=log] [data-index]');
+        await detail('mnist-baseline', 'metrics', '[data-metric] canvas');
+        await detail('mnist-baseline', 'events', 'tbody tr');
+        await detail('mnist-baseline', 'manifest', '.cm-line');
+        await detail('bert-tokenizer', '', '[data-worker]');
+        await detail('llama-large', '', '[role=alert]');
+
+        for (const [name, seen] of [
+          ['nodes', 'tbody tr'],
+          ['queue', 'h2'],
+          ['runtimes', '[data-runtime]'],
+          ['settings', 'h2'],
+        ] as const) {
+          await page.goto(`/${name}`);
+          await expect(page.locator(`${seen} >> visible=true`).first()).toBeVisible();
+          await page.waitForLoadState('networkidle').catch(() => undefined);
+          await shot(name);
+        }
+      });
+    });
+  }
+}
