@@ -27,6 +27,15 @@ ui: ## Build the web page (kept inside the binary)
 
 test: setup ui ## Every test that needs no cluster
 	$(CARGO) test $(LOCKED) --workspace
+	$(MAKE) test-ui
+
+test-ui: setup ui ## The web page: units, then Chromium against a real `astrago up`
+	$(CARGO) build $(LOCKED) --package astrago
+	cd ui && npm test && npm run e2e
+
+screenshots: setup ui ## Pictures of every page into docs/screenshots
+	$(CARGO) build $(LOCKED) --package astrago
+	cd ui && npm run screenshots
 
 check: ## Formatting, lints, generated files, house rules, dependency audit
 	$(CARGO) fmt --all --check
@@ -34,6 +43,10 @@ check: ## Formatting, lints, generated files, house rules, dependency audit
 	$(CARGO) xtask gen --check
 	$(CARGO) xtask tidy
 	scripts/audit
+	$(MAKE) check-ui
+
+check-ui: ui ## Types, lints and formatting of the web page
+	cd ui && npx tsc && npm run lint
 
 bench: setup ## The benchmarks, as ratios against a peer or a floor of the same run
 	scripts/bench
@@ -47,4 +60,4 @@ fmt: ## Format the code
 gen: ## Write the generated files anew
 	$(CARGO) xtask gen
 
-.PHONY: help build run ui test check bench setup fmt gen
+.PHONY: help build run ui test test-ui screenshots check check-ui bench setup fmt gen

@@ -750,6 +750,11 @@ export interface components {
              * @example print('training')
              */
             training_code?: string | null;
+            /**
+             * Format: int64
+             * @description Deletes the job this many seconds after its end; otherwise the runtime decides.
+             */
+            ttl_seconds_after_finished?: number | null;
             /** @example user123 */
             user_id: string;
             volumes?: components["schemas"]["VolumeRequest"][];

@@ -36,7 +36,7 @@ export const variables: CSSVariablesResolver = ({ colors }) => {
   };
   const dark: Record<string, string> = {
     '--mantine-color-dimmed': shade(colors.dark, 1),
-    '--mantine-color-placeholder': shade(colors.dark, 2),
+    '--mantine-color-placeholder': shade(colors.dark, 1),
     '--mantine-color-error': shade(colors.red, 4),
     '--mantine-color-anchor': shade(colors.indigo, 3),
   };

@@ -85,6 +85,7 @@ test('lists jobs as they come, filters them and goes back', async ({ app: page, 
   await page.keyboard.press('/');
   await page.keyboard.type('comes-l');
   await expect(page.locator('[data-job]')).toHaveCount(1);
+  await expect(page).toHaveURL(/q=comes-l$/);
   await page.getByRole('link', { name: 'comes-later' }).click();
   await expect(page).toHaveURL(/comes-later$/);
   await page.goBack();

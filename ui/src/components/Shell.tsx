@@ -167,6 +167,7 @@ function Palette() {
       actions={[...pages, ...recent]}
       limit={10}
       shortcut={null}
+      attributes={{ content: { 'aria-label': t('nav.palette') } }}
       searchProps={{ placeholder: t('nav.palette'), 'aria-label': t('nav.palette') }}
     />
   );

@@ -259,6 +259,7 @@ export const en = {
     sharedMemory: 'Shared memory /dev/shm (GB; 0: default)',
     limits: 'Restarts, time, priority',
     maxRestarts: 'Maximum restarts',
+    ttl: 'Delete after the end (s)',
     deadline: 'Deadline (s)',
     priority: 'Priority',
     submit: 'Submit',

@@ -259,6 +259,7 @@ export const ko: Messages = {
     sharedMemory: '공유 메모리 /dev/shm (GB, 0: 기본값)',
     limits: '재시작, 시간, 우선순위',
     maxRestarts: '최대 재시작 횟수',
+    ttl: '종료 후 삭제 (초)',
     deadline: '제한 시간 (초)',
     priority: '우선순위',
     submit: '제출',

@@ -12,10 +12,10 @@ import {
   TextInput,
   Title,
 } from '@mantine/core';
-import { useDebouncedValue } from '@mantine/hooks';
+import { useDebouncedCallback } from '@mantine/hooks';
 import { modals } from '@mantine/modals';
 import { IconPlus, IconSearch } from '@tabler/icons-react';
-import { useEffect, useState } from 'react';
+import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { Link, useSearchParams } from 'react-router';
 
@@ -36,9 +36,7 @@ export function JobList() {
   const { t } = useTranslation();
   const [search, setSearch] = useSearchParams();
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
-  // The text is kept here and goes into the address when typing pauses: the address is too slow to type into.
-  const [typed, setTyped] = useState(search.get('q') ?? '');
-  const [text] = useDebouncedValue(typed, 200);
+  const text = search.get('q') ?? '';
   useLiveJobs();
   const page = Number(search.get('page') ?? '1');
   const state = STATES.find((one) => one === search.get('state'));
@@ -51,28 +49,23 @@ export function JobList() {
   });
 
   const set = (key: string, value: string | null) =>
-    setSearch((previous) => {
-      const next = new URLSearchParams(previous);
-      if (value === null || value === '') next.delete(key);
-      else next.set(key, value);
-      if (key !== 'page') next.delete('page');
-      return next;
-    });
-
-  useEffect(() => {
     setSearch(
       (previous) => {
-        if ((previous.get('q') ?? '') === text) return previous;
         const next = new URLSearchParams(previous);
-        next.delete('page');
-        if (text === '') next.delete('q');
-        else next.set('q', text);
+        if (value === null || value === '') next.delete(key);
+        else next.set(key, value);
+        if (key !== 'page') next.delete('page');
         return next;
       },
-      { replace: true },
+      { replace: key === 'q' },
     );
-    // eslint-disable-next-line react-hooks/exhaustive-deps -- only a new text changes the address; `setSearch` changes with it
-  }, [text]);
+
+  // The text is kept here and goes into the address when typing pauses: the address is too slow to type into.
+  const [typed, setTyped] = useState(text);
+  const look = useDebouncedCallback((value: string) => {
+    // Whoever has gone on to a job meanwhile is not called back.
+    if (window.location.pathname === ROUTES.jobs) set('q', value);
+  }, 200);
 
   const items = jobs.data?.items ?? [];
   const chosen = items.filter((job) => selected.has(job.uid));
@@ -94,7 +87,10 @@ export function JobList() {
           aria-label={t('jobs.search')}
           leftSection={<IconSearch size={16} />}
           value={typed}
-          onChange={(event) => setTyped(event.currentTarget.value)}
+          onChange={(event) => {
+            setTyped(event.currentTarget.value);
+            look(event.currentTarget.value);
+          }}
         />
         <Select
           w={160}

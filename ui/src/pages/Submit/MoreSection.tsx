@@ -50,6 +50,12 @@ export function MoreSection({ form }: { form: UseFormReturnType<Form> }) {
               {...form.getInputProps('maxRestarts')}
             />
             <NumberInput
+              label={t('submit.ttl')}
+              min={0}
+              allowDecimal={false}
+              {...form.getInputProps('ttlSeconds')}
+            />
+            <NumberInput
               label={t('submit.deadline')}
               min={1}
               allowDecimal={false}

@@ -24,6 +24,7 @@ export interface Form {
   volumes: Schemas['VolumeRequest'][];
   sharedMemory: number;
   maxRestarts: number | '';
+  ttlSeconds: number | '';
   deadlineSeconds: number | '';
   priority: number | '';
 }
@@ -61,6 +62,7 @@ export const EMPTY: Form = {
   volumes: [],
   sharedMemory: 0,
   maxRestarts: '',
+  ttlSeconds: '',
   deadlineSeconds: '',
   priority: '',
 };
@@ -91,6 +93,7 @@ export function requestOf(form: Form, user: string): Schemas['CreateRequest'] {
     ...(form.environment.length > 0 && { env_vars: form.environment }),
     ...(volumes.length > 0 && { volumes }),
     ...(form.maxRestarts !== '' && { max_restarts: form.maxRestarts }),
+    ...(form.ttlSeconds !== '' && { ttl_seconds_after_finished: form.ttlSeconds }),
     ...(form.deadlineSeconds !== '' && { deadline_seconds: form.deadlineSeconds }),
     ...(form.priority !== '' && { priority: form.priority }),
   };
@@ -126,6 +129,7 @@ export function formOf(request: Schemas['CreateRequest']): Form {
     volumes: (request.volumes ?? []).filter((volume) => volume !== shared),
     sharedMemory: shared?.memory == null ? 0 : inGibibytes(shared.memory),
     maxRestarts: request.max_restarts ?? '',
+    ttlSeconds: request.ttl_seconds_after_finished ?? '',
     deadlineSeconds: request.deadline_seconds ?? '',
     priority: request.priority ?? '',
   };

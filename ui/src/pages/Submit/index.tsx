@@ -38,6 +38,7 @@ const FIELDS: Record<string, keyof Form> = {
   git_branch: 'branch',
   command: 'command',
   max_restarts: 'maxRestarts',
+  ttl_seconds_after_finished: 'ttlSeconds',
   deadline_seconds: 'deadlineSeconds',
   priority: 'priority',
 };
