@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::commands::migrate::MigrateArgs;
 use crate::commands::preview::PreviewArgs;
 
 /// Distributed training with only training code: on this machine, or on a cluster.
@@ -95,6 +96,8 @@ pub(crate) enum Command {
     Runtimes,
     /// Show what a TrainJob becomes, before it runs
     Preview(PreviewArgs),
+    /// Write the TrainJob that does the same as a job of the Training Operator v1
+    Migrate(MigrateArgs),
     /// Create or change objects from a file of YAML or JSON
     Apply(Apply),
     /// Manage users

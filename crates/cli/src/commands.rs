@@ -5,6 +5,7 @@ mod doctor;
 mod job;
 mod jobs;
 mod logs;
+pub(crate) mod migrate;
 pub(crate) mod preview;
 mod run;
 mod user;
@@ -69,6 +70,7 @@ async fn perform(arguments: Arguments) -> Result<ExitCode> {
             preview::run(&wanted, form, &mut anstream::stdout().lock())
                 .map_err(|error| Failure::theirs(error.to_string()))?;
         }
+        Command::Migrate(wanted) => migrate::run(&wanted)?,
         Command::Apply(wanted) => apply::apply(&connection, &wanted).await?,
         Command::User(user) => user::user(&connection, format, &user.command).await?,
         Command::Doctor => return doctor::doctor(&connection, format).await,

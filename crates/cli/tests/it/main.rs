@@ -8,6 +8,7 @@
 
 mod command_line;
 mod harness;
+mod legacy;
 mod training;
 mod training_faults;
 mod training_kubectl;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use astrago_api::legacy::{CleanPodPolicy, LegacyCondition, LegacyJobStatus};
-use astrago_plan::legacy::TrainingJob;
+use astrago_plan::legacy::{Details, TrainingJob};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod, Service};
 use kube::ResourceExt;
@@ -16,7 +16,7 @@ use super::limit_policy::{self, Restarts};
 use super::restart_policy::Verdict;
 use super::success_policy;
 use super::tally::{Place, Tally};
-use crate::clock::stamp;
+use crate::clock::{after, stamp};
 use crate::events::Notice;
 use crate::pod;
 use crate::ttl_policy::{Ttl, ttl};
@@ -25,6 +25,9 @@ use crate::ttl_policy::{Ttl, ttl};
 const BACKOFF_LIMIT: &str = "has failed because it has reached the specified backoff limit";
 /// End of the message of a job that ran for too long.
 const DEADLINE: &str = "has failed because it was active longer than specified deadline";
+
+/// So many seconds pods have to end by themselves after the job has succeeded.
+const PATIENCE: i64 = 10;
 
 /// What is to be done about a job.
 #[derive(Debug, Default)]
@@ -368,6 +371,10 @@ impl Work<'_> {
         }
         let message = end.message.as_deref().unwrap_or_default();
         let over_limit = message.ends_with(BACKOFF_LIMIT) || message.ends_with(DEADLINE);
+        if let Some(due) = self.patience(end, finished) {
+            self.plan.next = self.plan.next.into_iter().chain([due]).min();
+            return;
+        }
         match self.job.clean_pod_policy() {
             CleanPodPolicy::All => self.delete_pods(|_| true),
             CleanPodPolicy::Running => self.delete_pods(|pod| !pod::is_terminal(pod)),
@@ -378,6 +385,17 @@ impl Work<'_> {
         if self.job.clean_pod_policy() != CleanPodPolicy::None {
             self.delete_all_services();
         }
+    }
+
+    /// Until when pods that still run are left alone, after the one that leads succeeded: the others mostly end a moment
+    /// later, and then they and their logs can stay. Those of MPI never do.
+    fn patience(&self, end: &LegacyCondition, finished: Option<Timestamp>) -> Option<Timestamp> {
+        let waits = end.type_ == SUCCEEDED
+            && self.job.clean_pod_policy() == CleanPodPolicy::Running
+            && !matches!(self.job.details, Details::Mpi { .. });
+        let due = after(finished.filter(|_| waits)?, PATIENCE);
+        let mut pods = self.observed.pods.iter();
+        (due > self.now && pods.any(|pod| pod::is_active(pod))).then_some(due)
     }
 
     fn delete_pods(&mut self, which: impl Fn(&Pod) -> bool) {

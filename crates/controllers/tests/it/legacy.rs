@@ -91,6 +91,7 @@ async fn a_job_runs_and_succeeds_with_its_master_and_is_cleaned_up() {
     );
     assert!(done.completion_time.is_some());
     assert_eq!(done.replica_statuses["Worker"].active, 0);
+    plane.clock.advance(11);
     plane.until_gone::<Pod>("demo-worker-0").await;
     plane.until_gone::<Service>("demo-master-0").await;
     assert!(

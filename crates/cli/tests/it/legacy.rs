@@ -1,0 +1,205 @@
+//! The commands of seed 002, as written, and mpirun over sshd: real pods, real frameworks, an unmodified kubectl.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Up, can_run_pods};
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// An interpreter of the environment for tests that has these modules; prints why not, and fails instead where
+/// that must not be.
+fn python(modules: &str, programs: &[&str]) -> Option<PathBuf> {
+    let cache = std::env::var_os("ASTRAGO_CACHE").map(PathBuf::from);
+    let home = std::env::var_os("HOME")
+        .map(PathBuf::from)
+        .unwrap_or_default();
+    let cache = cache.unwrap_or_else(|| home.join(".cache/astrago"));
+    let python = cache.join("python/bin/python3");
+    let has_modules = Command::new(&python)
+        .args(["-c", &format!("import {modules}")])
+        .output()
+        .is_ok_and(|output| output.status.success());
+    let missing = programs.iter().find(|program| {
+        let found = Command::new("sh")
+            .args(["-c", &format!("command -v {program}")])
+            .output();
+        !found.is_ok_and(|output| output.status.success())
+    });
+    if has_modules && missing.is_none() {
+        return Some(python);
+    }
+    assert!(
+        std::env::var("CI").as_deref() != Ok("true"),
+        "CI must have what scripts/setup installs"
+    );
+    println!(
+        "skipped: needs {modules} in {} and {programs:?}; run scripts/setup",
+        python.display()
+    );
+    None
+}
+
+fn kubectl(up: &Up, line: &str) -> Output {
+    Command::new("sh")
+        .args(["-c", line])
+        .env("KUBECONFIG", up.folder.path().join("data/kubeconfig"))
+        .env("HOME", up.folder.path())
+        .output()
+        .unwrap()
+}
+
+/// What a command prints; it must succeed.
+fn shell(up: &Up, line: &str) -> String {
+    let output = kubectl(up, line);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {text}{errors}");
+    text
+}
+
+fn until(up: &Up, line: &str, want: &str) -> String {
+    up.eventually(&format!("{want} in `{line}`"), |up| {
+        let output = kubectl(up, line);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if text.contains(want) {
+            Ok(text)
+        } else {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            Err(Value::String(format!("{text}{errors}")))
+        }
+    })
+}
+
+#[test]
+fn the_commands_of_seed_002_run_ddp_on_a_master_and_a_worker() {
+    if !can_run_pods() {
+        return;
+    }
+    let Some(python) = python("torch", &["kubectl"]) else {
+        return;
+    };
+    let up = Up::start(&["--stop-pods", "--python", python.to_str().unwrap()]);
+    let overlay = repository().join("examples/kustomize/overlays/ddp");
+    let crds = shell(&up, "kubectl get crd | grep kubeflow.org");
+    for plural in [
+        "mpijobs",
+        "mxjobs",
+        "paddlejobs",
+        "pytorchjobs",
+        "tfjobs",
+        "xgboostjobs",
+    ] {
+        assert!(crds.contains(&format!("{plural}.kubeflow.org")), "{crds}");
+    }
+    let apply = format!(
+        "cd {} && kubectl kustomize . | kubectl apply -f -",
+        overlay.display()
+    );
+    let applied = shell(&up, &apply);
+    assert!(
+        applied.contains("pytorchjob.kubeflow.org/pytorch-dist-job created"),
+        "{applied}"
+    );
+    until(&up, "kubectl get pytorchjobs", "Succeeded");
+    let master = shell(&up, "kubectl logs pytorch-dist-job-master-0");
+    assert!(
+        master.contains("rank 0/2") && master.contains("accuracy"),
+        "{master}"
+    );
+    let all = shell(&up, "kubectl get all");
+    assert!(all.contains("pod/pytorch-dist-job-master-0"), "{all}");
+    let described = shell(&up, "kubectl describe pod pytorch-dist-job-master-0");
+    assert!(described.contains("MASTER_ADDR:"), "{described}");
+    let described = shell(&up, "kubectl describe pytorchjob pytorch-dist-job");
+    assert!(described.contains("SuccessfulCreatePod"), "{described}");
+    let deleted = shell(&up, "kubectl delete pytorchjob pytorch-dist-job");
+    assert!(deleted.contains("deleted"), "{deleted}");
+    until(&up, "kubectl get pods 2>&1", "No resources found");
+}
+
+#[test]
+fn a_killed_worker_comes_back_by_its_restart_policy() {
+    if !can_run_pods() {
+        return;
+    }
+    let Some(_) = python("sys", &["kubectl"]) else {
+        return;
+    };
+    let up = Up::start(&["--stop-pods"]);
+    let replica = json!({ "restartPolicy": "ExitCode", "template": { "spec": { "containers": [{ "name": "pytorch", "image": "i",
+        "command": ["sh", "-c", "echo $RANK of $WORLD_SIZE; trap 'exit 143' TERM; while :; do sleep 0.1; done"] }] } } });
+    let job = json!({ "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": { "name": "killed" },
+        "spec": { "pytorchReplicaSpecs": { "Master": replica, "Worker": replica } } });
+    let file = up.folder.path().join("job.json");
+    std::fs::write(&file, job.to_string()).unwrap();
+    shell(&up, &format!("kubectl apply -f {}", file.display()));
+    until(&up, "kubectl logs killed-worker-0", "1 of 2");
+    shell(
+        &up,
+        "kubectl exec killed-worker-0 -c pytorch -- sh -c 'kill -TERM 1'",
+    );
+    let query =
+        "kubectl get pytorchjob killed -o jsonpath='{.status.replicaStatuses.Worker.restarts}'";
+    until(&up, query, "1");
+    until(&up, "kubectl get pytorchjobs", "Running");
+    until(&up, "kubectl logs killed-worker-0", "1 of 2");
+    shell(&up, "kubectl delete pytorchjob killed");
+}
+
+const ALL_REDUCE: &str = "from mpi4py import MPI; w = MPI.COMM_WORLD; \
+    print('sum', w.allreduce(w.Get_rank()), 'of', w.Get_size(), 'on', MPI.Get_processor_name(), flush=True)";
+
+#[test]
+fn an_mpi_job_reduces_over_two_workers_with_two_slots() {
+    if !can_run_pods() {
+        return;
+    }
+    let Some(python) = python("mpi4py", &["kubectl", "mpirun", "/usr/sbin/sshd"]) else {
+        return;
+    };
+    let up = Up::start(&["--stop-pods", "--python", python.to_str().unwrap()]);
+    let container = |command: Value| json!({ "spec": { "containers": [{ "name": "mpi", "image": "i", "command": command }] } });
+    let job = json!({ "apiVersion": "kubeflow.org/v1", "kind": "MPIJob", "metadata": { "name": "reduce" },
+        "spec": { "slotsPerWorker": 2, "mpiReplicaSpecs": {
+            "Launcher": { "replicas": 1, "template": container(json!(["mpirun", "python3", "-c", ALL_REDUCE])) },
+            "Worker": { "replicas": 2, "template": container(Value::Null) } } } });
+    let file = up.folder.path().join("job.json");
+    std::fs::write(&file, job.to_string()).unwrap();
+    shell(&up, &format!("kubectl apply -f {}", file.display()));
+    until(&up, "kubectl get mpijobs", "Succeeded");
+    let log = shell(&up, "kubectl logs reduce-launcher");
+    assert_eq!(log.matches("sum 6 of 4").count(), 4, "{log}");
+    assert!(
+        log.contains("on reduce-worker-0") && log.contains("on reduce-worker-1"),
+        "{log}"
+    );
+}
+
+#[test]
+fn a_train_job_of_the_horovod_runtime_trains_over_mpi() {
+    if !can_run_pods() {
+        return;
+    }
+    let Some(python) = python("mpi4py, numpy", &["kubectl", "mpirun", "/usr/sbin/sshd"]) else {
+        return;
+    };
+    let up = Up::start(&["--stop-pods", "--python", python.to_str().unwrap()]);
+    let folder = repository().join("runtimes/horovod-distributed");
+    let folder = folder.display();
+    shell(
+        &up,
+        &format!("kubectl create configmap horovod-digits-code --from-file={folder}/train.py"),
+    );
+    shell(&up, &format!("kubectl apply -f {folder}/trainjob.yaml"));
+    until(&up, "kubectl get trainjobs", "Complete");
+    let log = shell(
+        &up,
+        "kubectl logs -l jobset.sigs.k8s.io/replicatedjob-name=launcher --tail=-1",
+    );
+    assert!(log.contains("with 4 processes"), "{log}");
+}
