@@ -1,19 +1,33 @@
 import { mkdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 
-import { expect, job, script, signIn, test } from './fixtures';
+import { expect, job, signIn, test } from './fixtures';
 
 const FOLDER = process.env['SCREENSHOTS'] ?? resolve('../docs/screenshots');
+
+/** Prints what a training loop of several epochs prints. */
+function training(epochs: number, seconds: number): string {
+  return [
+    'import math, random, time',
+    `for epoch in range(1, ${epochs + 1}):`,
+    '    for batch in range(0, 20):',
+    '        x = (epoch - 1) * 20 + batch',
+    '        loss = 2.3 * math.exp(-x / 40) + random.random() * 0.15',
+    `        print(f"Epoch {epoch}/${epochs}, Batch {batch}/20, Loss: {loss:.4f}, Accuracy: {1 - loss / 2.6:.4f}", flush=True)`,
+    `        time.sleep(${seconds})`,
+    '',
+  ].join('\n');
+}
 
 /** Some jobs of every kind, so that the pages have something to show. */
 test.beforeAll(async ({ server }) => {
   mkdirSync(FOLDER, { recursive: true });
   const create = (name: string, code: string, more = {}) =>
     server.call('POST', '/api/trainjob/create', job(name, code, more));
-  await create('mnist-baseline', script(40, 0.05), { num_nodes: 2 });
+  await create('mnist-baseline', training(5, 0.02), { num_nodes: 2 });
   await create('bert-tokenizer', 'import tokenizers_of_mine\n', { max_restarts: 0 });
-  await create('resnet-sweep', script(2000, 0.25), { num_nodes: 2 });
-  await create('llama-large', script(10), { num_nodes: 4, cpu_request: '16', cpu_limit: '16' });
+  await create('resnet-sweep', training(20, 0.5), { num_nodes: 2 });
+  await create('llama-large', training(1, 0.1), { num_nodes: 4, cpu_request: '16', cpu_limit: '16' });
   const states = async () => {
     const { items } = await server.call<{ items: { name: string; state: string }[] }>(
       'GET',

@@ -78,6 +78,11 @@ export class Server {
       preview: {
         port: 0,
         host: '127.0.0.1',
+        // The policy of the binary, so that the page is held to it here too.
+        headers: {
+          'content-security-policy':
+            "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'",
+        },
         proxy: {
           '/api': {
             target: rest,
