@@ -62,7 +62,7 @@ pub(crate) fn set(
     if [SUCCEEDED, FAILED].contains(&kind) {
         for known in &mut status.conditions {
             if [RUNNING, RESTARTING].contains(&known.type_.as_str()) && known.status == "True" {
-                known.status = "False".to_owned();
+                "False".clone_into(&mut known.status);
                 known.last_update_time = Some(stamp(now));
                 known.last_transition_time = Some(stamp(now));
             }

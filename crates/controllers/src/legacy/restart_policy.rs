@@ -17,14 +17,16 @@ pub(crate) enum Verdict {
 /// What it means that a pod failed with this exit code. A pod without one did not end by itself: it was evicted,
 /// or its node is gone.
 pub(crate) fn judge(policy: RestartPolicy, exit_code: Option<i32>) -> Verdict {
-    match (policy, exit_code) {
-        (RestartPolicy::Never, _) => Verdict::Fail,
-        (RestartPolicy::Always | RestartPolicy::OnFailure, _) | (RestartPolicy::ExitCode, None) => {
-            Verdict::Replace
-        }
+    let replace = match policy {
+        RestartPolicy::Never => false,
+        RestartPolicy::Always | RestartPolicy::OnFailure => true,
         // 128 and a signal's number: it was killed, which may not happen again.
-        (RestartPolicy::ExitCode, Some(code)) if code >= 128 => Verdict::Replace,
-        (RestartPolicy::ExitCode, Some(_)) => Verdict::Fail,
+        RestartPolicy::ExitCode => exit_code.is_none_or(|code| code >= 128),
+    };
+    if replace {
+        Verdict::Replace
+    } else {
+        Verdict::Fail
     }
 }
 

@@ -7,6 +7,10 @@ use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "reads better with json! in place"
+)]
 fn pytorch(name: &str, run_policy: Value, restart_policy: &str) -> PyTorchJob {
     let replica = json!({ "replicas": 1, "restartPolicy": restart_policy,
         "template": { "spec": { "containers": [{ "name": "pytorch", "image": "i" }] } } });
@@ -254,8 +258,8 @@ async fn a_held_job_has_no_pods_and_starts_anew() {
     let resume = json!({ "spec": { "runPolicy": { "suspend": false } } });
     let _: PyTorchJob = plane.patch("held", resume).await;
     until_job(&plane, "held", "Running").await;
-    let hold = json!({ "spec": { "runPolicy": { "suspend": true } } });
-    let _: PyTorchJob = plane.patch("held", hold).await;
+    let pause = json!({ "spec": { "runPolicy": { "suspend": true } } });
+    let _: PyTorchJob = plane.patch("held", pause).await;
     until_job(&plane, "held", "Suspended").await;
     plane.until_none::<Pod>().await;
     plane.until_gone::<Service>("held-master-0").await;

@@ -131,7 +131,7 @@ impl TrainingJob {
             "trainer": { "numNodes": self.total() } });
         self.carry_lifetime(&mut spec);
         Migration {
-            objects: vec![runtime_object, self.train_job(spec)],
+            objects: vec![runtime_object, self.train_job(&spec)],
             notes,
         }
     }
@@ -181,7 +181,7 @@ impl TrainingJob {
             json!({ "runtimeRef": { "name": "horovod-distributed" }, "trainer": trainer });
         self.carry_lifetime(&mut spec);
         Migration {
-            objects: vec![self.train_job(spec)],
+            objects: vec![self.train_job(&spec)],
             notes,
         }
     }
@@ -274,7 +274,7 @@ impl TrainingJob {
 
     fn rename_container(&self, template: &mut PodTemplateSpec) {
         if let Some(main) = self.training_container(template) {
-            main.name = TRAINER_CONTAINER.to_owned();
+            TRAINER_CONTAINER.clone_into(&mut main.name);
         }
     }
 
@@ -304,7 +304,7 @@ impl TrainingJob {
         }
     }
 
-    fn train_job(&self, spec: Value) -> Value {
+    fn train_job(&self, spec: &Value) -> Value {
         json!({
             "apiVersion": "trainer.kubeflow.org/v1alpha1",
             "kind": "TrainJob",

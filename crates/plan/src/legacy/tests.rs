@@ -16,6 +16,10 @@ fn read<K: DeserializeOwned>(spec: Value) -> K {
     named("job", spec)
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "reads better with json! in place"
+)]
 fn named<K: DeserializeOwned>(name: &str, spec: Value) -> K {
     let object = json!({ "apiVersion": "kubeflow.org/v1", "kind": "Any", "spec": spec,
         "metadata": { "name": name, "namespace": "team", "uid": "u" } });

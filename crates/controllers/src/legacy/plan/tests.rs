@@ -16,6 +16,10 @@ fn replica(container: &str, count: i32, restart_policy: &str) -> Value {
         "template": { "spec": { "containers": [{ "name": container, "image": "i" }] } } })
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "reads better with json! in place"
+)]
 fn job(run_policy: Value, specs: Value) -> TrainingJob {
     let object = json!({ "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob",
         "metadata": { "name": "j", "namespace": "n", "uid": "u" },
