@@ -165,9 +165,10 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
         }
         _ => framework.runtime(),
     };
-    let standard_command = match from_git {
-        true => "python3 /workspace/code/train.py",
-        false => framework.command(),
+    let standard_command = if from_git {
+        "python3 /workspace/code/train.py"
+    } else {
+        framework.command()
     };
     let sizes = sizes?;
     Some(JobRequest {

@@ -208,9 +208,10 @@ fn training_goes_on_over_the_death_of_the_server_and_leaves_nothing() {
             "/workspace/checkpoints/go",
         ]);
         let output = exec.output().unwrap();
-        match output.status.success() {
-            true => Ok(()),
-            false => Err(json!(String::from_utf8_lossy(&output.stderr))),
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(json!(String::from_utf8_lossy(&output.stderr)))
         }
     });
     ended(&up, "steady", "Complete");
