@@ -20,11 +20,32 @@ const IMMUTABLE: [&str; 7] = [
     "volumes",
 ];
 
-/// Adds the rules of a kind.
+/// Where the fields of the set of Jobs are in the schema of a runtime.
+const SET_OF_RUNTIME: &str = "/properties/spec/properties/template/properties/spec/properties";
+
+/// Adds the rules of a kind, and takes away those that it shares a type with but not the sense of.
 pub(super) fn add(kind: &str, schema: &mut Value) {
-    if kind != "TrainJob" {
-        return;
+    match kind {
+        "TrainJob" => add_to_train_job(schema),
+        "TrainingRuntime" | "ClusterTrainingRuntime" => free_blueprint(schema),
+        _ => {}
     }
+}
+
+/// A set of Jobs that runs cannot change its policies. A runtime only says what jobs begin with, and
+/// its administrator raises `maxRestarts` as often as they like.
+fn free_blueprint(schema: &mut Value) {
+    let fields = schema
+        .pointer_mut(SET_OF_RUNTIME)
+        .and_then(Value::as_object_mut);
+    for field in fields.into_iter().flat_map(serde_json::Map::values_mut) {
+        if let Some(field) = field.as_object_mut() {
+            field.remove("x-kubernetes-validations");
+        }
+    }
+}
+
+fn add_to_train_job(schema: &mut Value) {
     schema["x-kubernetes-validations"] = json!([
         {
             "rule": "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
