@@ -99,7 +99,11 @@ pub async fn run(client: Client, options: Options, token: CancellationToken) -> 
     let heart = heartbeat(Arc::clone(&node), known);
     let services = services(Arc::clone(&node));
     let pods = pods(Arc::clone(&node));
-    let cleaning = housekeeping::run(node.options.data_dir.clone(), node.images.clone());
+    let cleaning = housekeeping::run(
+        node.client.clone(),
+        node.options.data_dir.clone(),
+        node.images.clone(),
+    );
     tokio::select! {
         () = token.cancelled() => {}
         () = heart => {}

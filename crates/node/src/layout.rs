@@ -9,7 +9,7 @@
 //!            hosts, resolv.conf, hostname, nsswitch.conf
 //!            volumes/<name>/     ConfigMaps, Secrets, emptyDirs …
 //!            containers/<name>/  root file system layers of the current attempt
-//! volumes/<namespace>/<claim>/   persistent volume claims
+//! volumes/<namespace>/<claim>_<uid>/  persistent volume claims
 //! logs/<namespace>_<pod>_<uid>/<container>/<attempt>.log
 //! ```
 //! Logs and claims outlive the pod's folder.
@@ -77,9 +77,17 @@ pub fn pods(data_dir: &Path) -> PathBuf {
     data_dir.join("pods")
 }
 
-/// The folder of one persistent volume claim.
-pub fn claim(data_dir: &Path, namespace: &str, claim: &str) -> PathBuf {
-    data_dir.join("volumes").join(namespace).join(claim)
+/// The folder that holds the folders of all namespaces' persistent volume claims.
+pub fn claims(data_dir: &Path) -> PathBuf {
+    data_dir.join("volumes")
+}
+
+/// The folder of one persistent volume claim. A later claim of the same name is another one, perhaps
+/// somebody else's, and must not find its files.
+pub fn claim(data_dir: &Path, namespace: &str, claim: &str, uid: &str) -> PathBuf {
+    claims(data_dir)
+        .join(namespace)
+        .join(format!("{claim}_{uid}"))
 }
 
 /// The log folder of one pod.

@@ -13,7 +13,8 @@ type Data = BTreeMap<String, Vec<u8>>;
 pub(super) struct Objects {
     config_maps: BTreeMap<String, Data>,
     secrets: BTreeMap<String, Data>,
-    claims: BTreeSet<String>,
+    /// The UID of each claim by name.
+    claims: BTreeMap<String, String>,
 }
 
 impl Objects {
@@ -66,16 +67,12 @@ impl Objects {
         }
         let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &namespace);
         for name in wanted.claims {
-            if claims
-                .get_opt(&name)
-                .await
-                .map_err(|source| Error::Fetch {
-                    name: name.clone(),
-                    source,
-                })?
-                .is_some()
-            {
-                found.claims.insert(name);
+            let claim = claims.get_opt(&name).await.map_err(|source| Error::Fetch {
+                name: name.clone(),
+                source,
+            })?;
+            if let Some(uid) = claim.and_then(|claim| claim.uid()) {
+                found.claims.insert(name, uid);
             }
         }
         Ok(found)
@@ -91,15 +88,15 @@ impl Objects {
         pick("Secret", &self.secrets, name, optional)
     }
 
-    /// Whether a claim exists.
-    pub(super) fn claim(&self, name: &str) -> Result<()> {
-        if self.claims.contains(name) {
-            return Ok(());
-        }
-        Err(Error::Missing {
-            kind: "PersistentVolumeClaim",
-            name: name.to_owned(),
-        })
+    /// The UID of a claim.
+    pub(super) fn claim(&self, name: &str) -> Result<&str> {
+        self.claims
+            .get(name)
+            .map(String::as_str)
+            .ok_or_else(|| Error::Missing {
+                kind: "PersistentVolumeClaim",
+                name: name.to_owned(),
+            })
     }
 }
 

@@ -88,11 +88,12 @@ pub(super) fn make(
                 }
             }
         } else if let Some(claim) = &volume.persistent_volume_claim {
-            objects.claim(&claim.claim_name)?;
+            let uid = objects.claim(&claim.claim_name)?;
             let path = layout::claim(
                 data_dir,
                 &pod.namespace().unwrap_or_default(),
                 &claim.claim_name,
+                uid,
             );
             shared_folder(&path, owner, group.is_some()).map_err(failed)?;
             Source::Path {

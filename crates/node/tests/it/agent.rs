@@ -249,11 +249,10 @@ async fn a_bound_pod_runs_with_its_environment_and_volumes_and_is_deleted() {
         "2"
     );
     plane.delete("full").await;
-    assert!(
-        layout::claim(plane.data.path(), "default", "claim")
-            .join("made")
-            .exists()
-    );
+    let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(plane.client.clone());
+    let uid = claims.get("claim").await.unwrap().metadata.uid.unwrap();
+    let folder = layout::claim(plane.data.path(), "default", "claim", &uid);
+    assert!(folder.join("made").exists());
     agent.end().await;
 }
 
