@@ -29,12 +29,13 @@ test: setup ui ## Every test that needs no cluster
 	$(CARGO) test $(LOCKED) --workspace
 	$(MAKE) test-ui
 
+# Built as for the tests: another selection of packages would unify features differently and compile everything anew.
 test-ui: setup ui ## The web page: units, then Chromium against a real `astrago up`
-	$(CARGO) build $(LOCKED) --package astrago
+	$(CARGO) test $(LOCKED) --workspace --no-run
 	cd ui && npm test && npm run e2e
 
 screenshots: setup ui ## Pictures of every page into docs/screenshots
-	$(CARGO) build $(LOCKED) --package astrago
+	$(CARGO) test $(LOCKED) --workspace --no-run
 	cd ui && npm run screenshots
 
 check: ## Formatting, lints, generated files, house rules, dependency audit
