@@ -33,6 +33,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::TryStreamExt;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::core::DeserializeGuard;
 use kube::runtime::{WatchStreamExt, watcher};
@@ -63,7 +64,16 @@ const IMAGE_QUOTA: u64 = 100 << 30;
 ///
 /// # Errors
 /// When the machine allows no sandboxes, or the data folder or the kubelet's address cannot be used.
-pub async fn run(client: Client, options: Options, token: CancellationToken) -> Result<()> {
+pub fn run(
+    client: Client,
+    options: Options,
+    token: CancellationToken,
+) -> BoxFuture<'static, Result<()>> {
+    // Boxed: it is large, and callers hold it in futures of their own.
+    Box::pin(work(client, options, token))
+}
+
+async fn work(client: Client, options: Options, token: CancellationToken) -> Result<()> {
     let collector = options
         .collector
         .clone()

@@ -86,10 +86,10 @@ async fn clean_claims(client: &Client, data_dir: &Path) {
     for folder in folders.into_iter().filter(|folder| !kept.contains(folder)) {
         match tokio::fs::remove_dir_all(&folder).await {
             Ok(()) => {
-                tracing::info!(folder = %folder.display(), "deleted the files of a volume claim that is gone")
+                tracing::info!(folder = %folder.display(), "deleted the files of a volume claim that is gone");
             }
             Err(error) => {
-                tracing::warn!(folder = %folder.display(), %error, "failed to delete the files of a volume claim")
+                tracing::warn!(folder = %folder.display(), %error, "failed to delete the files of a volume claim");
             }
         }
     }
