@@ -564,7 +564,7 @@ export interface paths {
             cookie?: never;
         };
         /** All users; for administrators. */
-        get: operations["list_users"];
+        get: operations["list"];
         put?: never;
         /** Add a user; for administrators. The answer has their token, which is shown this once. */
         post: operations["add"];
@@ -643,6 +643,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Numbers for Prometheus; for those who may see all jobs. */
+        get: operations["prometheus"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -700,6 +717,16 @@ export interface components {
          *     send; the server reads the body field by field, so that it can name every mistake at once.
          */
         CreateRequest: {
+            /**
+             * @description Gives the job a volume that is kept over restarts and removed with the job, and names it to
+             *     the code as `CHECKPOINT_DIR`.
+             */
+            checkpoint?: boolean | null;
+            /**
+             * @description How large that volume may become; otherwise 10Gi.
+             * @example 10Gi
+             */
+            checkpoint_size?: string | null;
             command?: string | null;
             config?: components["schemas"]["SizesOfNode"] | null;
             cpu_limit?: string | null;
@@ -2303,7 +2330,7 @@ export interface operations {
             };
         };
     };
-    list_users: {
+    list: {
         parameters: {
             query?: never;
             header?: never;
@@ -2484,6 +2511,33 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WhoAmI"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    prometheus: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
                 };
             };
             "4XX": {
