@@ -338,9 +338,23 @@ async fn a_job_whose_pods_never_start_can_be_deleted_and_made_again_under_its_na
         }
     })
     .await;
+    let old: Vec<_> = plane.list::<Pod>().await.iter().map(Pod::uid).collect();
     plane.delete::<TrainJob>("demo").await;
     plane.node.behave(|_| Behaviour::Run);
     plane.create(&train_job("demo").nodes(1).build()).await;
+    // The old pods have the same ranks: only when they are gone is it clear whose success is meant.
+    eventually(
+        "the new pod is there, and the old ones are gone",
+        || async {
+            let pods: Vec<_> = plane.list::<Pod>().await.iter().map(Pod::uid).collect();
+            if pods.len() == 1 && !old.contains(&pods[0]) {
+                Ok(())
+            } else {
+                Err(format!("{pods:?}"))
+            }
+        },
+    )
+    .await;
     plane.node.succeed(JOB, 0).await;
     plane.until_condition("demo", "Complete").await;
     let all = plane

@@ -8,7 +8,7 @@ use astrago_node::phase::Phase;
 use astrago_node::spec::{Handler, Limits, Mount, Network, Probe, RestartPolicy};
 use nix::unistd::geteuid;
 
-use crate::support::{Bench, Pod, eventually, shell, skip};
+use crate::support::{Bench, PROGRAM, Pod, eventually, program, shell, skip};
 
 #[test]
 fn a_script_runs_in_namespaces_of_its_own_and_its_exit_code_and_output_are_kept() {
@@ -354,9 +354,14 @@ fn everything_works_for_an_ordinary_user_too() {
     }
     let home = tempfile::tempdir().unwrap();
     open_to_all(home.path());
+    // The build may lie in a home folder that is closed to others.
+    let [tests, supervisor] = ["it", "astrago-supervise"].map(|name| home.path().join(name));
+    std::fs::copy(std::env::current_exe().unwrap(), &tests).unwrap();
+    std::fs::copy(program(), &supervisor).unwrap();
     let result = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
-        .arg(std::env::current_exe().unwrap())
+        .arg(tests)
+        .env(PROGRAM, supervisor)
         .args(["--test-threads=2", "sandbox::", "network::"])
         .env("TMPDIR", home.path())
         .env("HOME", home.path())

@@ -71,7 +71,7 @@ async fn sign_out() -> ([(HeaderName, String); 1], Answer<Value>) {
 }
 
 /// All users; for administrators.
-#[utoipa::path(get, path = "/api/users", tag = "users",
+#[utoipa::path(get, path = "/api/users", tag = "users", operation_id = "list_users",
     responses((status = 200, body = Vec<User>), (status = "4XX", body = ErrorBody)))]
 async fn list(State(context): State<Arc<Context>>, caller: Caller) -> Result<Answer<Vec<User>>> {
     Ok(Answer(users::list(&context, &caller).await?))
