@@ -564,7 +564,7 @@ export interface paths {
             cookie?: never;
         };
         /** All users; for administrators. */
-        get: operations["list"];
+        get: operations["list_users"];
         put?: never;
         /** Add a user; for administrators. The answer has their token, which is shown this once. */
         post: operations["add"];
@@ -2330,7 +2330,7 @@ export interface operations {
             };
         };
     };
-    list: {
+    list_users: {
         parameters: {
             query?: never;
             header?: never;
