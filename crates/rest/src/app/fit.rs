@@ -47,7 +47,10 @@ pub(crate) fn fit(context: &Context, caller: &Caller, body: &Value) -> Result<Fi
     let (verdict, reason) = match cluster.verdict(&wanted) {
         Verdict::Now(_) if ahead > 0 => (
             FitVerdict::WouldWait,
-            format!("there is room, but {ahead} jobs wait before it"),
+            match ahead {
+                1 => "there is room, but 1 job waits before it".to_owned(),
+                _ => format!("there is room, but {ahead} jobs wait before it"),
+            },
         ),
         Verdict::Now(_) => (
             FitVerdict::FitsNow,
