@@ -65,7 +65,8 @@ fn visit(node: &Node, value: &mut Value, path: Path<'_>, errors: &mut Vec<FieldE
 pub(super) fn canonical(text: &str) -> Option<String> {
     let (nanos, form) = parse(text)?;
     Some(match form {
-        Form::Binary if nanos.abs() >= 1024 * NANO => binary(nanos),
+        // Nothing is rounded away: what is no whole number is written with a decimal suffix.
+        Form::Binary if nanos.abs() >= 1024 * NANO && nanos % NANO == 0 => binary(nanos),
         Form::Exponent => exponent(nanos),
         Form::Binary | Form::Decimal => decimal(nanos),
     })
@@ -136,7 +137,7 @@ fn digits(number: &str) -> Option<(i128, u32)> {
 }
 
 fn binary(nanos: i128) -> String {
-    let mut value = nanos / NANO + (nanos % NANO).signum();
+    let mut value = nanos / NANO;
     let mut step = 0;
     while step + 1 < BINARY.len() && value % 1024 == 0 && value != 0 {
         value /= 1024;

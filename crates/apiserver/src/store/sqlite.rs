@@ -164,7 +164,8 @@ fn load(connection: &Connection, path: &Path, limits: Limits) -> Result<(Shared,
         };
         write(&shared.relations).apply(resource, &event);
         garbage.extend(shard.apply(event, limits));
-        last = revision;
+        // What was compacted may be newer than every row that is left: a revision is never used twice.
+        last = last.max(revision);
     }
     drop(rows);
     drop(query);
