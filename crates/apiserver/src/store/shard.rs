@@ -137,7 +137,8 @@ impl Shard {
             }
             self.objects.insert(name.clone(), Arc::clone(&event.object));
         }
-        self.revision = event.object.revision;
+        // While a store is opened, what is left of the log may be older than what was compacted.
+        self.revision = self.revision.max(event.object.revision);
         self.ring.push_back(event);
         self.trim(limits)
     }
