@@ -62,9 +62,16 @@ export function useJob(key: JobKey) {
   return useQuery({
     queryKey: ['job', key],
     queryFn: ({ signal }) => answered(client.GET('/api/trainjobs/{name}', { params: where(key), signal })),
-    refetchInterval: (query) =>
-      query.state.data !== undefined && isFinished(query.state.data.state) ? false : 5_000,
+    refetchInterval: (query) => pauseOf(query.state.data),
   });
+}
+
+/**
+ * How long until a job is read again. For a while after its end, too: why it failed is known only when the last lines of its logs are.
+ */
+function pauseOf(job: Schemas['JobDetail'] | undefined): number | false {
+  if (job === undefined || !isFinished(job.state)) return 5_000;
+  return job.completed_at != null && Date.now() - Date.parse(job.completed_at) > 60_000 ? false : 2_000;
 }
 
 export function useJobEvents(key: JobKey) {
