@@ -94,7 +94,10 @@ fn the_system_folders_are_private_and_writable() {
     ] {
         assert!(!Path::new(path).exists(), "{path} was made on the host");
     }
-    let (_, log) = bench.run("reader", "ls /usr/local/bin/made /etc/made /made 2>&1; echo $?");
+    let (_, log) = bench.run(
+        "reader",
+        "ls /usr/local/bin/made /etc/made /made 2>&1; echo $?",
+    );
     assert!(log.ends_with("2\n"), "{log}");
 }
 
