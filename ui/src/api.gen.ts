@@ -748,6 +748,16 @@ export interface components {
             gpu_count?: number | null;
             image?: string | null;
             /**
+             * @description Cores of the launcher of a Horovod job, which starts the nodes and does not train.
+             * @example 1
+             */
+            launcher_cpu?: string | null;
+            /**
+             * @description Memory of the launcher of a Horovod job.
+             * @example 2Gi
+             */
+            launcher_memory?: string | null;
+            /**
              * Format: int64
              * @description How often the whole job may be restarted; otherwise the runtime decides.
              */

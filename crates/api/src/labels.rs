@@ -9,6 +9,11 @@ pub const TTL_SECONDS_AFTER_FINISHED: &str = "astrago.io/ttl-seconds-after-finis
 /// Annotation on a TrainJob: how often it is started again; stands in for `spec.maxRestarts` on
 /// clusters that do not know the field.
 pub const MAX_RESTARTS: &str = "astrago.io/max-restarts";
+/// Annotation on a TrainJob whose launcher does not train: the launcher's CPUs. `spec.trainer.resourcesPerNode` is for the
+/// nodes that train, and upstream has no field for the launcher.
+pub const LAUNCHER_CPU: &str = "astrago.io/launcher-cpu";
+/// Annotation on a TrainJob whose launcher does not train: the launcher's memory.
+pub const LAUNCHER_MEMORY: &str = "astrago.io/launcher-memory";
 /// Annotation on a TrainJob: what keeps its objects from being made at the moment. It goes when they
 /// are made; an error that stays is the condition Failed instead.
 pub const CREATION_ERROR: &str = "astrago.io/creation-error";

@@ -275,6 +275,12 @@ pub(crate) struct Run {
     /// Memory per node, such as 16Gi
     #[arg(long, value_name = "AMOUNT")]
     pub(crate) memory: Option<String>,
+    /// Cores of the launcher, with --framework horovod
+    #[arg(long, value_name = "CORES")]
+    pub(crate) launcher_cpu: Option<String>,
+    /// Memory of the launcher, with --framework horovod
+    #[arg(long, value_name = "AMOUNT")]
+    pub(crate) launcher_memory: Option<String>,
     /// Environment variable of the script (repeatable)
     #[arg(long = "env", short = 'e', value_parser = pair, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<(String, String)>,

@@ -67,8 +67,13 @@ async fn perform(arguments: Arguments) -> Result<ExitCode> {
         Command::Logs(wanted) => logs::show(&connection, format, &wanted).await?,
         Command::Preview(wanted) => {
             let form = preview::Form::from(asked);
-            preview::run(&wanted, form, &mut anstream::stdout().lock())
-                .map_err(|error| Failure::theirs(error.to_string()))?;
+            preview::run(
+                &wanted,
+                form,
+                &mut anstream::stdout().lock(),
+                &mut anstream::stderr().lock(),
+            )
+            .map_err(|error| Failure::theirs(error.to_string()))?;
         }
         Command::Migrate(wanted) => migrate::run(&wanted)?,
         Command::Apply(wanted) => apply::apply(&connection, &wanted).await?,

@@ -40,12 +40,23 @@ const YAML: &[BuiltInRuntime] = catalogue![
     "xgboost-distributed",
 ];
 
+/// Second names, for those who look for the framework: the second name, and the runtime.
+const ALIASES: &[(&str, &str)] = &[("horovod", "horovod-distributed")];
+
 static RUNTIMES: LazyLock<Vec<ClusterTrainingRuntime>> = LazyLock::new(|| {
-    YAML.iter()
-        .map(|runtime| {
-            crate::yaml::from_str(runtime.yaml).expect("a test reads every built-in runtime")
-        })
-        .collect()
+    let read = |runtime: &BuiltInRuntime| -> ClusterTrainingRuntime {
+        crate::yaml::from_str(runtime.yaml).expect("a test reads every built-in runtime")
+    };
+    let mut all: Vec<ClusterTrainingRuntime> = YAML.iter().map(read).collect();
+    for (alias, name) in ALIASES {
+        let original = YAML.iter().find(|runtime| runtime.name == *name);
+        all.extend(original.map(read).map(|mut runtime| {
+            runtime.metadata.name = Some((*alias).to_owned());
+            runtime
+        }));
+    }
+    all.sort_by(|left, right| left.metadata.name.cmp(&right.metadata.name));
+    all
 });
 
 /// The runtimes that `astrago up` installs and `astrago preview` knows, by name.
@@ -72,6 +83,7 @@ mod tests {
             .map(|entry| entry.unwrap())
             .filter(|entry| entry.path().join("runtime.yaml").exists())
             .map(|entry| entry.file_name().into_string().unwrap())
+            .chain(ALIASES.iter().map(|(alias, _)| (*alias).to_owned()))
             .collect();
         want.sort();
         let got: Vec<&str> = built_in_runtimes()

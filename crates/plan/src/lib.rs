@@ -24,6 +24,7 @@ pub mod fit;
 mod initializer;
 mod job;
 mod job_set;
+mod launcher;
 pub mod legacy;
 mod lifetime;
 mod merge;

@@ -10,7 +10,7 @@ use crate::error::FieldErrors;
 use crate::policy::{self, mpi::SshAuth};
 use crate::provenance::{Origin, Origins};
 use crate::runtime::Runtime;
-use crate::{initializer, job_set, lifetime, merge, nodes, trainer, validate};
+use crate::{initializer, job_set, launcher, lifetime, merge, nodes, trainer, validate};
 
 /// What a plan depends on besides the objects.
 #[derive(Clone, Debug, Default)]
@@ -71,6 +71,7 @@ fn build(
     nodes::apply(&mut draft, count, &origin, runtime);
     initializer::apply(&mut draft, job);
     trainer::apply(&mut draft, job, runtime);
+    launcher::apply(&mut draft, job);
     let context = policy::Context {
         job,
         runtime,

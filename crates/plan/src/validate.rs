@@ -20,6 +20,7 @@ pub use update::validate_train_job_update;
 use astrago_api::TrainJob;
 
 use crate::error::{FieldError, FieldErrors};
+use crate::launcher;
 use crate::runtime::Runtime;
 
 /// Validates a TrainJob against its runtime.
@@ -27,6 +28,7 @@ pub fn validate_train_job(job: &TrainJob, runtime: Runtime<'_>) -> Result<(), Fi
     let mut errors = Vec::new();
     names::check(job, runtime, &mut errors);
     lifetime(job, &mut errors);
+    launcher::check(job, runtime, &mut errors);
     initializer::check(job, runtime, &mut errors);
     overrides::check(job, runtime, &mut errors);
     trainer::check(job, runtime, &mut errors);

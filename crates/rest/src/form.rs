@@ -65,6 +65,7 @@ pub(crate) struct JobRequest {
     pub(crate) image: Option<String>,
     pub(crate) nodes: i64,
     pub(crate) resources: Resources,
+    pub(crate) launcher: Launcher,
     pub(crate) command: String,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) volumes: Vec<Volume>,
@@ -98,6 +99,13 @@ pub(crate) struct Resources {
     pub(crate) limits: BTreeMap<String, String>,
 }
 
+/// What the launcher gets beyond what the runtime gives it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Launcher {
+    pub(crate) cpu: Option<String>,
+    pub(crate) memory: Option<String>,
+}
+
 /// Reads and checks a request body; either everything is right or every mistake is returned.
 pub(crate) fn parse(body: &Value, policy: &Policy) -> Result<JobRequest, Vec<FieldError>> {
     let mut errors = Vec::new();
@@ -129,6 +137,7 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
     let code = read_code(&mut fields, command.is_some(), errors);
     let image = read_image(&mut fields, errors);
     let sizes = read_sizes(&mut fields, policy, errors);
+    let launcher = read_launcher(&mut fields, framework, errors);
     let env = read_env(&mut fields, errors);
     let volumes = volumes::read(&mut fields, policy, errors);
     let checkpoint = checkpoint::read(&mut fields, &env, &volumes, errors);
@@ -185,6 +194,7 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
             .map(str::to_owned)),
         nodes: sizes.nodes,
         resources: sizes.resources,
+        launcher,
         command: command.unwrap_or(standard_command).to_owned(),
         env,
         volumes,
@@ -332,6 +342,29 @@ fn read_sizes(
         nodes: nodes?,
         resources: read.resources(),
     })
+}
+
+fn read_launcher(
+    fields: &mut Fields<'_>,
+    framework: Option<Framework>,
+    errors: &mut Vec<FieldError>,
+) -> Launcher {
+    let launcher = Launcher {
+        cpu: read_quantity(fields, "launcher_cpu", MIN_CPU, errors).map(|(text, _)| text),
+        memory: read_quantity(fields, "launcher_memory", MIN_MEMORY, errors).map(|(text, _)| text),
+    };
+    let given = [
+        ("launcher_cpu", launcher.cpu.is_some()),
+        ("launcher_memory", launcher.memory.is_some()),
+    ];
+    for (name, given) in given {
+        if given && framework.is_some_and(|framework| framework != Framework::Horovod) {
+            let message =
+                "is for horovod, the only framework whose launcher is not one of the nodes";
+            errors.push(FieldError::new(name, message));
+        }
+    }
+    launcher
 }
 
 /// One millicore, and a mebibyte: less cannot run anything and is surely a slip of the unit.

@@ -12,8 +12,9 @@ pub(crate) const USER_NAMESPACE: &str = "astrago.io/user-namespace";
 pub(crate) const FRAMEWORK: &str = "astrago.io/framework";
 /// Label on a job's ConfigMap: the job.
 pub(crate) const JOB: &str = "astrago.io/trainjob";
-/// Annotation: how often the job may be restarted, overriding its runtime.
-pub(crate) use astrago_api::labels::{MAX_RESTARTS, TTL_SECONDS_AFTER_FINISHED};
+pub(crate) use astrago_api::labels::{
+    LAUNCHER_CPU, LAUNCHER_MEMORY, MAX_RESTARTS, TTL_SECONDS_AFTER_FINISHED,
+};
 /// Annotation: the job's place in the queue; higher goes first.
 pub(crate) const PRIORITY: &str = "astrago.io/priority";
 /// Annotation: the create request without its code, so that a job can be cloned as it was asked for.

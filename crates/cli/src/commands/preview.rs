@@ -48,8 +48,14 @@ impl From<Option<Format>> for Form {
     }
 }
 
-/// Reads the files, plans the job, writes the answer.
-pub(crate) fn run(args: &PreviewArgs, form: Form, out: &mut dyn Write) -> Result<()> {
+/// Reads the files, plans the jobs, writes the answer. Warnings go to `err`, so that what reads the answer gets nothing
+/// else.
+pub(crate) fn run(
+    args: &PreviewArgs,
+    form: Form,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<()> {
     let mut documents = Documents::read(&args.file)?;
     if let Some(file) = &args.runtime {
         documents.add(file)?;
@@ -60,7 +66,8 @@ pub(crate) fn run(args: &PreviewArgs, form: Form, out: &mut dyn Write) -> Result
             file: args.file.clone(),
         });
     }
-    for (index, (document, job)) in jobs.iter().enumerate() {
+    let mut previews = Vec::new();
+    for (document, job) in &jobs {
         let reference = &job.spec.runtime_ref;
         let from_file = documents.runtime(&reference.name, reference.kind())?;
         let runtime = match &from_file {
@@ -72,12 +79,12 @@ pub(crate) fn run(args: &PreviewArgs, form: Form, out: &mut dyn Write) -> Result
         let preview = preview(job, runtime, &Options::default()).map_err(|errors| {
             document.invalid(errors.iter().map(|e| (&*e.field, e.to_string())))
         })?;
-        if index > 0 && form == Form::Table {
-            writeln!(out)?;
+        for warning in &preview.plan.warnings {
+            writeln!(err, "warning: {warning}")?;
         }
-        output::write(&preview, form, args.origin, out)?;
+        previews.push(preview);
     }
-    Ok(())
+    output::write(&previews, form, args.origin, out)
 }
 
 fn unknown_runtime(document: &Document, kind: &str, name: &str) -> Error {

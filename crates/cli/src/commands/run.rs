@@ -176,6 +176,8 @@ fn request(
         memory_request: arguments.memory.clone(),
         memory_limit: arguments.memory.clone(),
         gpu_count: arguments.gpus,
+        launcher_cpu: arguments.launcher_cpu.clone(),
+        launcher_memory: arguments.launcher_memory.clone(),
         command: Some(command),
         env_vars: arguments
             .env

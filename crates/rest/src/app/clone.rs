@@ -73,6 +73,14 @@ fn derive(job: &TrainJob, caller: &Caller) -> Map<String, Value> {
     .unwrap_or("pytorch");
     put("framework", json!(framework));
     put("runtime", json!(runtime));
+    for (field, annotation) in [
+        ("launcher_cpu", names::LAUNCHER_CPU),
+        ("launcher_memory", names::LAUNCHER_MEMORY),
+    ] {
+        if let Some(amount) = job.annotations().get(annotation) {
+            put(field, json!(amount));
+        }
+    }
     let Some(trainer) = &job.spec.trainer else {
         put("num_nodes", json!(1));
         return form;

@@ -56,7 +56,7 @@ impl Framework {
         match self {
             Self::PyTorch => "pytorch-simple",
             Self::TensorFlow => "tensorflow-distributed",
-            Self::Horovod => "horovod-distributed",
+            Self::Horovod => "horovod",
             Self::DeepSpeed => "deepspeed-distributed",
             Self::Jax => "jax-distributed",
             Self::XgBoost => "xgboost-distributed",

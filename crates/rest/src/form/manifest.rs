@@ -113,6 +113,15 @@ fn train_job(
             seconds.to_string(),
         );
     }
+    let launcher = [
+        (names::LAUNCHER_CPU, &request.launcher.cpu),
+        (names::LAUNCHER_MEMORY, &request.launcher.memory),
+    ];
+    for (key, amount) in launcher {
+        if let Some(amount) = amount {
+            all_annotations.insert(key.to_owned(), amount.clone());
+        }
+    }
     if let Some(priority) = request.priority {
         all_annotations.insert(names::PRIORITY.to_owned(), priority.to_string());
     }

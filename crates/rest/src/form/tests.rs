@@ -226,6 +226,41 @@ fn tensorflow_tells_its_init_container_the_node_count() {
 }
 
 #[test]
+fn horovod_sizes_launcher_and_workers_apart() {
+    let body = with(form_b(), "/framework", json!("horovod"));
+    let body = with(body, "/launcher_cpu", json!("500m"));
+    let body = with(body, "/launcher_memory", json!("1Gi"));
+    let made = manifests(&body, Dialect::RuntimePatches);
+    let annotations = &made.train_job["metadata"]["annotations"];
+    assert_eq!(annotations["astrago.io/launcher-cpu"], "500m");
+    assert_eq!(annotations["astrago.io/launcher-memory"], "1Gi");
+    let spec = &made.train_job["spec"];
+    assert_eq!(spec["runtimeRef"]["name"], "horovod");
+    assert_eq!(spec["trainer"]["resourcesPerNode"]["limits"]["cpu"], "4");
+    let runtime = astrago_plan::built_in_runtime("horovod").unwrap();
+    let job = serde_json::from_value(made.train_job.clone()).unwrap();
+    let preview = astrago_plan::preview(&job, runtime.into(), &astrago_plan::Options::default());
+    let preview = preview.unwrap();
+    let cpu: Vec<(&str, String)> = preview
+        .pods
+        .iter()
+        .map(|planned| {
+            let container = &planned.pod.spec.as_ref().unwrap().containers[0];
+            let limits = container.resources.as_ref().unwrap().limits.as_ref();
+            (&*planned.replicated_job, limits.unwrap()["cpu"].0.clone())
+        })
+        .collect();
+    assert_eq!(
+        cpu,
+        [
+            ("node", "4".to_owned()),
+            ("node", "4".to_owned()),
+            ("launcher", "500m".to_owned())
+        ]
+    );
+}
+
+#[test]
 fn zero_gpus_leave_no_key_behind() {
     let made = manifests(
         &with(form_b(), "/gpu_count", json!(0)),
@@ -335,6 +370,11 @@ fn code_of_any_reasonable_size_is_taken(#[case] code: String) {
         json!("https://git.example.com/team/digits.git")
     ),
     "git_repository"
+)]
+#[case::launcher_of_pytorch(with(form_b(), "/launcher_cpu", json!("1")), "launcher_cpu")]
+#[case::launcher_without_memory(
+    with(with(form_b(), "/framework", json!("horovod")), "/launcher_memory", json!("1")),
+    "launcher_memory"
 )]
 #[case::restarts_negative(with(form_a(), "/max_restarts", json!(-1)), "max_restarts")]
 #[case::image_with_space(with(form_b(), "/image", json!("a b")), "image")]

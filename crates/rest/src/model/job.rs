@@ -49,6 +49,14 @@ pub struct CreateRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 1024)]
     pub gpu_count: Option<i64>,
+    /// Cores of the launcher of a Horovod job, which starts the nodes and does not train.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "1")]
+    pub launcher_cpu: Option<String>,
+    /// Memory of the launcher of a Horovod job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "2Gi")]
+    pub launcher_memory: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -11,20 +11,25 @@ use serde_json::{Value, json};
 use super::{Form, Result};
 use astrago_plan::pod_fields;
 
-/// Writes the answer.
+/// Writes the answer: as JSON one document, however many jobs there are.
 pub(super) fn write(
-    preview: &Preview,
+    previews: &[Preview],
     form: Form,
     origin: bool,
     out: &mut dyn Write,
 ) -> Result<()> {
-    match form {
-        Form::Yaml => write_yaml(preview, origin, out)?,
-        Form::Json => write_json(preview, origin, out)?,
-        Form::Table => write_table(preview, origin, out)?,
+    if form == Form::Json {
+        return write_json(previews, origin, out);
     }
-    for warning in &preview.plan.warnings {
-        writeln!(out, "# warning: {warning}")?;
+    for (index, preview) in previews.iter().enumerate() {
+        if form == Form::Yaml {
+            write_yaml(preview, origin, out)?;
+            continue;
+        }
+        if index > 0 {
+            writeln!(out)?;
+        }
+        write_table(preview, origin, out)?;
     }
     Ok(())
 }
@@ -73,12 +78,16 @@ fn write_yaml(preview: &Preview, origin: bool, out: &mut dyn Write) -> Result<()
     Ok(())
 }
 
-fn write_json(preview: &Preview, origin: bool, out: &mut dyn Write) -> Result<()> {
-    let mut items = objects(preview)?;
-    extend(&mut items, preview.pods.iter().map(|planned| &planned.pod))?;
+fn write_json(previews: &[Preview], origin: bool, out: &mut dyn Write) -> Result<()> {
+    let mut items = Vec::new();
+    for preview in previews {
+        items.extend(objects(preview)?);
+        extend(&mut items, preview.pods.iter().map(|planned| &planned.pod))?;
+    }
     let mut answer = json!({"apiVersion": "v1", "kind": "List", "items": items});
     if origin {
-        let origins = preview.pods.iter().map(|planned| {
+        let pods = previews.iter().flat_map(|preview| &preview.pods);
+        let origins = pods.map(|planned| {
             (
                 planned.pod.name_any(),
                 serde_json::to_value(&planned.origins).unwrap_or_default(),

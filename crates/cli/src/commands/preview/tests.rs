@@ -13,10 +13,67 @@ struct Command {
 }
 
 fn run_with(arguments: &[&str]) -> Result<String> {
+    run_with_warnings(arguments).map(|(out, _)| out)
+}
+
+fn run_with_warnings(arguments: &[&str]) -> Result<(String, String)> {
     let command = Command::parse_from(std::iter::once("preview").chain(arguments.iter().copied()));
-    let mut out = Vec::new();
-    run(&command.args, Form::from(command.output), &mut out)?;
-    Ok(String::from_utf8(out).unwrap())
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    run(
+        &command.args,
+        Form::from(command.output),
+        &mut out,
+        &mut err,
+    )?;
+    Ok((
+        String::from_utf8(out).unwrap(),
+        String::from_utf8(err).unwrap(),
+    ))
+}
+
+#[test]
+fn json_is_one_document_and_warnings_are_beside_it() {
+    let file = file(
+        "\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: mine}
+spec:
+  mlPolicy: {numNodes: 1, torch: {}}
+  template:
+    spec:
+      replicatedJobs:
+        - name: node
+          template:
+            spec:
+              template:
+                spec:
+                  containers: [{name: node, image: i, args: [of, the, runtime]}]
+---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: one}
+spec: {runtimeRef: {name: mine}, trainer: {command: [python]}}
+---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: two}
+spec: {runtimeRef: {name: mine}}
+",
+    );
+    let path = file.path().to_str().unwrap();
+    let (out, err) = run_with_warnings(&["-f", path, "-o", "json"]).unwrap();
+    let list: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let sets = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|item| item["kind"] == "JobSet");
+    let names: Vec<&str> = sets
+        .filter_map(|set| set["metadata"]["name"].as_str())
+        .collect();
+    assert_eq!(names, ["one", "two"]);
+    assert!(err.starts_with("warning: spec.trainer.command"), "{err}");
 }
 
 fn example(name: &str) -> String {
