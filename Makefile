@@ -15,7 +15,7 @@ help: ## List the recipes
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 build: ui ## Build the release binary, target/release/astrago
-	$(CARGO) build $(LOCKED) --release --package astrago
+	$(CARGO) build $(LOCKED) --release --workspace --bin astrago
 	@mkdir -p target/release
 	@[ "$(CARGO_TARGET_DIR)" = "$(CURDIR)/target" ] || install -m 0755 "$(CARGO_TARGET_DIR)/release/astrago" target/release/astrago
 

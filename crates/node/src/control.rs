@@ -12,6 +12,7 @@
 //! | `Exec` | see below | `Started`, and later `Exited` |
 //! | `Watch` | – | `State` at once and after every change, until the supervisor ends |
 //! | `Bridges` | – | `Done` with one descriptor: the network namespace that holds the bridges |
+//! | `Socket` | – | `Done` with one descriptor: a TCP socket in the pod's network, not yet connected |
 //!
 //! Anything may be answered by `Failed` instead, which always ends the exchange.
 //!
@@ -65,6 +66,8 @@ pub enum Request {
     Watch,
     /// Hand over the network namespace of the bridges, which every supervisor keeps alive.
     Bridges,
+    /// Hand over a TCP socket that belongs to the pod's network, whoever then connects it.
+    Socket,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,6 +5,7 @@
 //! | `/containerLogs/{namespace}/{pod}/{container}` | `kubectl logs` |
 //! | `/exec/{namespace}/{pod}/{container}` | `kubectl exec`, `cp`: WebSocket and SPDY |
 //! | `/attach/{namespace}/{pod}/{container}` | `kubectl attach`: output only |
+//! | `/portForward/{namespace}/{pod}` | `kubectl port-forward`: SPDY, bare or in a WebSocket; channels |
 //! | `/pods` | the pods bound to this node |
 //! | `/stats/summary`, `/metrics` | what they use |
 //! | `/healthz` | the only one that needs no token |
@@ -18,6 +19,7 @@ mod auth;
 mod exec;
 mod logs;
 mod pods;
+mod port_forward;
 mod stats;
 pub(crate) mod tls;
 mod transport;
@@ -57,6 +59,7 @@ pub fn router(options: Options) -> Router {
         )
         .route("/exec/{namespace}/{pod}/{container}", any(exec::serve))
         .route("/attach/{namespace}/{pod}/{container}", any(attach::serve))
+        .route("/portForward/{namespace}/{pod}", any(port_forward::serve))
         .route("/pods", get(pods::serve))
         .route("/stats/summary", get(stats::summary))
         .route("/metrics", get(stats::prometheus))
@@ -87,6 +90,8 @@ pub(crate) enum Error {
     NoPrevious { pod: String, container: String },
     #[error("container {container:?} in pod {pod:?} is not running")]
     NotRunning { pod: String, container: String },
+    #[error("pod {pod:?} is not running")]
+    PodNotRunning { pod: String },
     #[error("{0}")]
     BadRequest(String),
     #[error("{parameter}: Invalid value: {value:?}: {problem}")]
@@ -117,6 +122,7 @@ impl IntoResponse for Error {
             | Self::Waiting { .. }
             | Self::NoPrevious { .. }
             | Self::NotRunning { .. }
+            | Self::PodNotRunning { .. }
             | Self::BadRequest(_) => StatusCode::BAD_REQUEST,
             Self::Parameter { .. } => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Starting => StatusCode::SERVICE_UNAVAILABLE,

@@ -3,7 +3,7 @@
 //! Both end in the same two queues: what the caller sends ([`Input`]) and what it gets
 //! ([`Output`]). They are short, so a slow side slows the other one down.
 
-mod spdy;
+pub(super) mod spdy;
 mod websocket;
 
 use std::future::Future;
@@ -93,7 +93,7 @@ impl Upgrade {
 }
 
 /// One of a header's values, which may stand in one line or in several, is this one.
-fn names(headers: &HeaderMap, header: &header::HeaderName, value: &str) -> bool {
+pub(super) fn names(headers: &HeaderMap, header: &header::HeaderName, value: &str) -> bool {
     values(headers, header).any(|found| found.eq_ignore_ascii_case(value))
 }
 

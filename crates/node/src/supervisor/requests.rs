@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::lifecycle::Which;
 use super::run::Supervisor;
@@ -92,6 +93,22 @@ impl Supervisor {
                 let _ = channel.send(&Response::Done, &[self.bridges.as_fd()]);
                 return;
             }
+            // The supervisor is in the pod's network, and a socket stays where it was made.
+            Request::Socket => match rustix::net::socket_with(
+                AddressFamily::INET,
+                SocketType::STREAM,
+                SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+                None,
+            ) {
+                Ok(socket) => {
+                    let _ = channel.send(&Response::Done, &[socket.as_fd()]);
+                    return;
+                }
+                Err(error) => Response::Failed {
+                    reason: Failure::Internal,
+                    message: error.to_string(),
+                },
+            },
             Request::Exec(exec) => match self.exec(&exec, descriptors) {
                 Ok(pid) => {
                     if channel.send(&Response::Started, &[]).is_ok() {

@@ -202,18 +202,21 @@ async fn proxy(
 ) -> axum::response::Response {
     let verb = match segments["verb"].as_str() {
         "log" => "containerLogs",
+        "portforward" => "portForward",
         verb => verb,
     };
     let query = request.uri().query().unwrap_or_default();
     let container = query
         .split('&')
-        .find_map(|pair| pair.strip_prefix("container="));
-    let path = format!(
-        "/{verb}/{}/{}/{}?{query}",
-        segments["namespace"],
-        segments["pod"],
-        container.unwrap_or("main")
-    );
+        .find_map(|pair| pair.strip_prefix("container="))
+        .unwrap_or("main");
+    let container = if verb == "portForward" {
+        String::new()
+    } else {
+        format!("/{container}")
+    };
+    let (namespace, pod) = (&segments["namespace"], &segments["pod"]);
+    let path = format!("/{verb}/{namespace}/{pod}{container}?{query}");
     *request.uri_mut() = path.parse::<Uri>().unwrap();
     let token = HeaderValue::from_str(&format!("Bearer {TOKEN}")).unwrap();
     request.headers_mut().insert(header::AUTHORIZATION, token);

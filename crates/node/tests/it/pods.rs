@@ -1,5 +1,7 @@
 //! The kubelet's endpoints on real pods: logs and programs of a container in its sandbox.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::Stdio;
 
 use crate::kubelet::{Kubelet, kubectls};
@@ -94,4 +96,70 @@ async fn logs_of_a_real_container_are_followed_to_its_end() {
     assert_eq!(got.last(), Some(&"end"));
     assert!(got[1..got.len() - 1] == want[..], "{} lines", got.len());
     pod.finished();
+}
+
+/// As many bytes as do not fit into any buffer on the way, back from a server in a pod that is asked
+/// several times at once; and an answer for a port at which nobody listens.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_of_a_pod_is_reached_from_here() {
+    const SERVER: &str = r#"
+import socketserver
+class Twice(socketserver.StreamRequestHandler):
+    def handle(self):
+        line = self.rfile.readline()
+        self.wfile.write(line * (4 << 20))
+server = socketserver.ThreadingTCPServer(("127.0.0.1", 6006), Twice)
+print("ready", flush=True)
+server.serve_forever()
+"#;
+    let Some(bench) = Bench::new() else { return };
+    let pod = start(&bench, "web", &format!("exec python3 -c '{SERVER}'"));
+    let kubelet = kubelet(&bench).await;
+    for kubectl in kubectls() {
+        let mut command = kubelet.kubectl(&kubectl, &["port-forward", "web", ":6006", ":6007"]);
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut forward = command.spawn().unwrap();
+        let mut lines = BufReader::new(forward.stdout.take().unwrap()).lines();
+        let mut errors = BufReader::new(forward.stderr.take().unwrap()).lines();
+        let tried = tokio::task::spawn_blocking(move || {
+            let mut port_of = |target: &str| -> u16 {
+                // "Forwarding from 127.0.0.1:41311 -> 6006", and the same for ::1 where there is IPv6.
+                let is_it = |line: &String| line.contains("127.0.0.1") && line.ends_with(target);
+                let line = lines.by_ref().map_while(Result::ok).find(is_it);
+                let line = line.expect("kubectl says where it listens");
+                let (_, rest) = line.split_once("127.0.0.1:").unwrap();
+                rest.split(' ').next().unwrap().parse().unwrap()
+            };
+            let (open, closed) = (port_of("6006"), port_of("6007"));
+            let ask = |word: &'static str| {
+                std::thread::spawn(move || {
+                    let mut connection = TcpStream::connect(("127.0.0.1", open)).unwrap();
+                    writeln!(connection, "{word}").unwrap();
+                    let mut answer = Vec::new();
+                    connection.read_to_end(&mut answer).unwrap();
+                    let line = format!("{word}\n");
+                    assert_eq!(answer.len(), line.len() << 22);
+                    assert!(
+                        answer
+                            .chunks(line.len())
+                            .all(|chunk| chunk == line.as_bytes())
+                    );
+                })
+            };
+            let asked = ["a", "bc", "def"].map(ask);
+            for one in asked {
+                one.join().unwrap();
+            }
+            drop(TcpStream::connect(("127.0.0.1", closed)).unwrap());
+            let refused = errors.by_ref().map_while(Result::ok);
+            refused
+                .filter(|line| line.contains("does something listen there?"))
+                .next()
+                .is_some()
+        });
+        assert!(tried.await.unwrap(), "{kubectl:?} told why");
+        forward.kill().unwrap();
+        forward.wait().unwrap();
+    }
+    drop(pod);
 }

@@ -4,8 +4,8 @@
 //! both sides send data on them, and pings are answered. There is no flow control, as there is
 //! none in Kubernetes' own implementation; TCP does it.
 
-mod frame;
-mod headers;
+pub(in super::super) mod frame;
+pub(in super::super) mod headers;
 
 use std::future::Future;
 use std::time::Duration;
@@ -37,14 +37,8 @@ pub(in super::super) struct Upgrade {
 }
 
 impl Upgrade {
-    pub(super) fn negotiate(mut parts: Parts, wanted: Wanted) -> Result<Self> {
-        let refuse = |text: String| Error::BadRequest(format!("unable to upgrade: {text}"));
-        if !values(&parts.headers, &PROTOCOL_HEADER).any(|protocol| protocol == PROTOCOL) {
-            return Err(refuse(format!("over SPDY the server speaks {PROTOCOL}")));
-        }
-        let on_upgrade = parts.extensions.remove::<OnUpgrade>();
-        let on_upgrade =
-            on_upgrade.ok_or_else(|| refuse("the connection cannot be taken over".to_owned()))?;
+    pub(super) fn negotiate(parts: Parts, wanted: Wanted) -> Result<Self> {
+        let on_upgrade = negotiate(parts, PROTOCOL)?;
         Ok(Self { on_upgrade, wanted })
     }
 
@@ -63,23 +57,33 @@ impl Upgrade {
             };
             tokio::join!(task, carry);
         });
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-        let headers = response.headers_mut();
-        headers.insert(
-            header::CONNECTION,
-            header::HeaderValue::from_static("Upgrade"),
-        );
-        headers.insert(
-            header::UPGRADE,
-            header::HeaderValue::from_static("SPDY/3.1"),
-        );
-        headers.insert(
-            PROTOCOL_HEADER.clone(),
-            header::HeaderValue::from_static(PROTOCOL),
-        );
-        response
+        switching(PROTOCOL)
     }
+}
+
+/// Takes the connection of a caller that speaks `protocol` over SPDY.
+pub(in super::super) fn negotiate(mut parts: Parts, protocol: &str) -> Result<OnUpgrade> {
+    let refuse = |text: String| Error::BadRequest(format!("unable to upgrade: {text}"));
+    if !values(&parts.headers, &PROTOCOL_HEADER).any(|offered| offered == protocol) {
+        return Err(refuse(format!("over SPDY the server speaks {protocol}")));
+    }
+    let on_upgrade = parts.extensions.remove::<OnUpgrade>();
+    on_upgrade.ok_or_else(|| refuse("the connection cannot be taken over".to_owned()))
+}
+
+/// The answer after which the connection is SPDY.
+pub(in super::super) fn switching(protocol: &'static str) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CONNECTION, "Upgrade"),
+        (header::UPGRADE, "SPDY/3.1"),
+        (PROTOCOL_HEADER.clone(), protocol),
+    ] {
+        headers.insert(name, header::HeaderValue::from_static(value));
+    }
+    response
 }
 
 /// What the reading half tells the writing half.
@@ -162,7 +166,7 @@ async fn receive(
                     return None;
                 }
             }
-            Frame::Data { .. } | Frame::Other => {}
+            Frame::Data { .. } | Frame::Reset { .. } | Frame::Other => {}
             Frame::Farewell => return None,
         }
     }

@@ -10,12 +10,13 @@ const LAST: u8 = 1;
 
 const OPEN: u16 = 1;
 const REPLY: u16 = 2;
+const RESET: u16 = 3;
 const PING: u16 = 6;
 const FAREWELL: u16 = 7;
 const HEADERS: u16 = 8;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Frame {
+pub(in super::super::super) enum Frame {
     Open {
         id: u32,
         block: Bytes,
@@ -28,6 +29,10 @@ pub(super) enum Frame {
         bytes: Bytes,
         last: bool,
     },
+    /// The sender wants nothing more of this stream.
+    Reset {
+        id: u32,
+    },
     Ping(u32),
     Farewell,
     /// One that needs no reaction.
@@ -36,10 +41,10 @@ pub(super) enum Frame {
 
 /// What was received is not SPDY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Nonsense;
+pub(in super::super::super) struct Nonsense;
 
 /// Takes the next frame from what was received; `None` if it is not there as a whole.
-pub(super) fn take(received: &mut BytesMut) -> Result<Option<Frame>, Nonsense> {
+pub(in super::super::super) fn take(received: &mut BytesMut) -> Result<Option<Frame>, Nonsense> {
     let Some(header) = received.first_chunk::<HEADER_BYTES>().copied() else {
         return Ok(None);
     };
@@ -83,6 +88,9 @@ fn control_frame(kind: u16, mut content: Bytes) -> Result<Frame, Nonsense> {
             number()?;
             Frame::Headers { block: content }
         }
+        RESET => Frame::Reset {
+            id: number()? & 0x7fff_ffff,
+        },
         PING => Frame::Ping(number()?),
         FAREWELL => Frame::Farewell,
         _ => Frame::Other,
@@ -90,7 +98,7 @@ fn control_frame(kind: u16, mut content: Bytes) -> Result<Frame, Nonsense> {
 }
 
 /// The header of a data frame; the data follows it.
-pub(super) fn data(id: u32, length: usize, last: bool) -> Bytes {
+pub(in super::super::super) fn data(id: u32, length: usize, last: bool) -> Bytes {
     let mut frame = BytesMut::with_capacity(HEADER_BYTES);
     frame.put_u32(id);
     frame.put_u8(if last { LAST } else { 0 });
@@ -98,14 +106,14 @@ pub(super) fn data(id: u32, length: usize, last: bool) -> Bytes {
     frame.freeze()
 }
 
-pub(super) fn reply(id: u32, block: &[u8]) -> Bytes {
+pub(in super::super::super) fn reply(id: u32, block: &[u8]) -> Bytes {
     let mut frame = control(REPLY, 4 + block.len());
     frame.put_u32(id);
     frame.put_slice(block);
     frame.freeze()
 }
 
-pub(super) fn ping(id: u32) -> Bytes {
+pub(in super::super::super) fn ping(id: u32) -> Bytes {
     let mut frame = control(PING, 4);
     frame.put_u32(id);
     frame.freeze()

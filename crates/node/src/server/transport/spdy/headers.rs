@@ -10,15 +10,18 @@ use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 /// The most that one block may decompress to.
 const BLOCK_MAX: usize = 64 << 10;
 
-pub(super) struct Decoder(Decompress);
+pub(in super::super::super) struct Decoder(Decompress);
 
 impl Decoder {
-    pub(super) fn new() -> Self {
+    pub(in super::super::super) fn new() -> Self {
         Self(Decompress::new(true))
     }
 
     /// `None` for what is no header block.
-    pub(super) fn decode(&mut self, mut block: &[u8]) -> Option<BTreeMap<String, String>> {
+    pub(in super::super::super) fn decode(
+        &mut self,
+        mut block: &[u8],
+    ) -> Option<BTreeMap<String, String>> {
         let mut plain = Vec::with_capacity(4096);
         while !block.is_empty() {
             if plain.len() == plain.capacity() {
@@ -64,17 +67,17 @@ fn parse(mut plain: &[u8]) -> Option<BTreeMap<String, String>> {
     Some(headers)
 }
 
-pub(super) struct Encoder(Compress);
+pub(in super::super::super) struct Encoder(Compress);
 
 impl Encoder {
-    pub(super) fn new() -> Option<Self> {
+    pub(in super::super::super) fn new() -> Option<Self> {
         let mut compress = Compress::new(Compression::fast(), true);
         compress.set_dictionary(&DICTIONARY).ok()?;
         Some(Self(compress))
     }
 
     /// A block without headers, which is all that replies need.
-    pub(super) fn empty(&mut self) -> Option<Vec<u8>> {
+    pub(in super::super::super) fn empty(&mut self) -> Option<Vec<u8>> {
         let mut block = Vec::with_capacity(128);
         self.0
             .compress_vec(&0_u32.to_be_bytes(), &mut block, FlushCompress::Sync)
