@@ -307,7 +307,7 @@ fn system() -> NodeSystemInfo {
         machine_id: read("/etc/machine-id"),
         system_uuid: read("/etc/machine-id"),
         container_runtime_version: concat!("astrago://", env!("CARGO_PKG_VERSION")).to_owned(),
-        kubelet_version: concat!("v1.37.0+astrago-", env!("CARGO_PKG_VERSION")).to_owned(),
+        kubelet_version: concat!("v1.33.0+astrago.", env!("CARGO_PKG_VERSION")).to_owned(),
         kube_proxy_version: String::new(),
         ..NodeSystemInfo::default()
     }
