@@ -33,6 +33,9 @@ pub(crate) struct Connection {
     /// Token for it
     #[arg(long, global = true, env = "ASTRAGO_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
+    /// Authority (PEM) to trust when its certificate is not of a public one
+    #[arg(long, global = true, env = "ASTRAGO_CA_CERT", value_name = "FILE")]
+    pub(crate) ca_cert: Option<PathBuf>,
     /// Data folder of this machine's `astrago up`
     #[arg(long, global = true, env = "ASTRAGO_DATA_DIR", value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
@@ -138,10 +141,10 @@ pub(crate) struct Up {
     #[arg(long, value_enum, default_value_t = Images::Host, env = "ASTRAGO_IMAGES")]
     pub(crate) images: Images,
     /// Interpreter whose environment containers see with --images host; otherwise python3 on PATH
-    #[arg(long, env = "ASTRAGO_PYTHON", value_name = "PATH")]
+    #[arg(long, env = "ASTRAGO_PYTHON", value_name = "PATH", value_parser = interpreter)]
     pub(crate) python: Option<PathBuf>,
     /// What the node offers instead of what it finds, such as cpu=8,memory=32Gi,nvidia.com/gpu=2
-    #[arg(long, value_delimiter = ',', value_parser = pair, env = "ASTRAGO_CAPACITY", value_name = "NAME=AMOUNT")]
+    #[arg(long, value_delimiter = ',', value_parser = amount, env = "ASTRAGO_CAPACITY", value_name = "NAME=AMOUNT")]
     pub(crate) capacity: Vec<(String, String)>,
     /// Host folder that jobs may mount (repeatable)
     #[arg(
@@ -161,7 +164,29 @@ pub(crate) struct Up {
     #[arg(long)]
     pub(crate) stop_pods: bool,
     #[command(flatten)]
+    pub(crate) tls: Tls,
+    #[command(flatten)]
     pub(crate) logging: Logging,
+}
+
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Tls {
+    /// Certificate chain (PEM) for the REST API and the page; needed beyond loopback
+    #[arg(
+        long,
+        env = "ASTRAGO_TLS_CERT",
+        value_name = "FILE",
+        requires = "tls_key"
+    )]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The certificate's private key (PEM)
+    #[arg(
+        long,
+        env = "ASTRAGO_TLS_KEY",
+        value_name = "FILE",
+        requires = "tls_cert"
+    )]
+    pub(crate) tls_key: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -243,10 +268,10 @@ pub(crate) struct NodeAlone {
     #[arg(long, value_enum, default_value_t = Images::Host)]
     pub(crate) images: Images,
     /// Interpreter whose environment containers see with --images host
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = interpreter)]
     pub(crate) python: Option<PathBuf>,
     /// What the node offers instead of what it finds
-    #[arg(long, value_delimiter = ',', value_parser = pair, value_name = "NAME=AMOUNT")]
+    #[arg(long, value_delimiter = ',', value_parser = amount, value_name = "NAME=AMOUNT")]
     pub(crate) capacity: Vec<(String, String)>,
 }
 
@@ -379,5 +404,23 @@ fn pair(text: &str) -> Result<(String, String), String> {
             Ok((name.trim().to_owned(), value.to_owned()))
         }
         _ => Err(format!("{text:?} must have the form NAME=VALUE")),
+    }
+}
+
+/// A resource and how much of it, such as `memory=32Gi`.
+fn amount(text: &str) -> Result<(String, String), String> {
+    let (name, amount) = pair(text)?;
+    amount
+        .parse::<astrago_api::quantity::Amount>()
+        .map_err(|error| format!("{name}: {error}"))?;
+    Ok((name, amount))
+}
+
+fn interpreter(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if path.is_file() {
+        Ok(path)
+    } else {
+        Err("there is no Python interpreter".to_owned())
     }
 }

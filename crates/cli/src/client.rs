@@ -38,18 +38,14 @@ impl Client {
     pub(crate) async fn find(connection: &Connection) -> Result<Option<Self>> {
         if let Some(server) = &connection.server {
             let token = connection.token.clone();
-            return Ok(Some(Self::new(
-                server,
-                token,
-                connection.namespace.clone(),
-            )?));
+            return Ok(Some(Self::new(server, token, connection)?));
         }
         let data = DataDir::locate(connection.data_dir.as_deref())?;
         let Some(endpoints) = Endpoints::read(&data)? else {
             return Ok(None);
         };
         let token = connection.token.clone().or_else(|| read_token(&data));
-        let client = Self::new(&endpoints.rest, token, connection.namespace.clone())?;
+        let client = Self::new(&endpoints.rest, token, connection)?;
         // The file outlives a server that was killed.
         let alive = client
             .http
@@ -65,15 +61,24 @@ impl Client {
     pub(crate) fn new(
         server: &str,
         token: Option<String>,
-        namespace: Option<String>,
+        connection: &Connection,
     ) -> Result<Self> {
         // Installing it twice is refused and harmless.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder()
+        let mut builder = reqwest::Client::builder()
             .connect_timeout(Duration::from_secs(10))
-            .no_proxy()
-            .build()
-            .context("failed to set up HTTP")?;
+            .no_proxy();
+        if let Some(path) = &connection.ca_cert {
+            let authority = std::fs::read(path)
+                .map_err(anyhow::Error::from)
+                .and_then(|pem| Ok(reqwest::Certificate::from_pem_bundle(&pem)?))
+                .with_context(|| {
+                    Failure::theirs(format!("--ca-cert {} cannot be used", path.display()))
+                        .hint("it must be a readable PEM file")
+                })?;
+            builder = builder.tls_certs_merge(authority);
+        }
+        let http = builder.build().context("failed to set up HTTP")?;
         let base = if server.contains("://") {
             server.to_owned()
         } else {
@@ -83,7 +88,7 @@ impl Client {
             http,
             base: base.trim_end_matches('/').to_owned(),
             token,
-            namespace,
+            namespace: connection.namespace.clone(),
         })
     }
 

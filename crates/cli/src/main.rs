@@ -10,6 +10,7 @@ mod commands;
 mod exit;
 mod output;
 mod server;
+mod tls;
 mod up;
 
 use std::process::ExitCode;

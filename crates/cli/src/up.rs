@@ -26,6 +26,7 @@ use tokio_util::task::TaskTracker;
 use self::data::{DataDir, Endpoints};
 use crate::args::Up;
 use crate::exit::Failure;
+use crate::tls;
 
 /// How long each part has to stop in good order before it is left behind.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -49,11 +50,13 @@ struct Stages {
 
 /// Starts everything and returns when it serves.
 pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
-    check(arguments)?;
+    let tls = tls::config(&arguments.tls)?;
+    check(arguments, tls.is_some())?;
     let rest_listener = bind(arguments.listen, "--listen").await?;
     let kube_listener = bind(arguments.kube_listen, "--kube-listen").await?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
     let endpoints = Endpoints {
-        rest: url("http", rest_listener.local_addr()?),
+        rest: url(scheme, rest_listener.local_addr()?),
         kube: url("https", kube_listener.local_addr()?),
     };
     let admin_token = data.secret("admin.token")?;
@@ -117,11 +120,9 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
         .await
         .context("failed to start the REST API")?;
     let router = rest.router();
-    let rest_stop = stop.requests.clone();
+    let rest_stop = stop.requests.clone().cancelled_owned();
     tasks.spawn(async move {
-        let serve =
-            axum::serve(rest_listener, router).with_graceful_shutdown(rest_stop.cancelled_owned());
-        if let Err(error) = serve.await {
+        if let Err(error) = tls::serve(rest_listener, tls, router, rest_stop).await {
             tracing::error!(%error, "the REST API stopped");
         }
     });
@@ -189,7 +190,7 @@ fn node_options(arguments: &Up, data: &DataDir, kubelet_token: String) -> astrag
 }
 
 /// Refuses what would be unsafe.
-fn check(arguments: &Up) -> Result<(), Failure> {
+fn check(arguments: &Up, is_encrypted: bool) -> Result<(), Failure> {
     let outside = !arguments.listen.ip().is_loopback();
     if arguments.no_auth && outside {
         return Err(Failure::theirs(format!(
@@ -198,12 +199,12 @@ fn check(arguments: &Up) -> Result<(), Failure> {
         ))
         .hint("listen on 127.0.0.1, or leave --no-auth away"));
     }
-    if outside {
+    if outside && !is_encrypted {
         return Err(Failure::theirs(format!(
             "{} can be reached from other machines, and tokens would travel in the clear",
             arguments.listen
         ))
-        .hint("listen on 127.0.0.1 and put a TLS proxy before it"));
+        .hint("give a certificate with --tls-cert and --tls-key, or listen on 127.0.0.1 and put a TLS proxy before it"));
     }
     Ok(())
 }

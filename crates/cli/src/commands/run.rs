@@ -245,7 +245,7 @@ async fn start_embedded(connection: &Connection) -> Result<(Client, Option<Runni
     let data = DataDir::open(DataDir::locate(connection.data_dir.as_deref())?)?;
     let running = up::start(&embedded_arguments()?, data).await?;
     let token = Some(running.admin_token.clone());
-    let client = Client::new(&running.endpoints.rest, token, connection.namespace.clone())?;
+    let client = Client::new(&running.endpoints.rest, token, connection)?;
     Ok((client, Some(running)))
 }
 

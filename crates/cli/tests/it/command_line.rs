@@ -55,6 +55,68 @@ fn no_authentication_is_refused_beyond_loopback() {
 }
 
 #[test]
+fn flags_that_make_no_sense_are_refused_before_anything_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    for (flags, want) in [
+        (["--capacity", "cpu=many"], "cpu: "),
+        (["--capacity", "cpu"], "NAME=VALUE"),
+        (
+            ["--python", "/nowhere/python3"],
+            "there is no Python interpreter",
+        ),
+        (
+            ["--listen", "0.0.0.0:0"],
+            "tokens would travel in the clear",
+        ),
+        (["--tls-cert", "/nowhere/cert.pem"], "--tls-key"),
+    ] {
+        let mut arguments = vec!["up", "--data-dir", data.to_str().unwrap()];
+        arguments.extend(flags);
+        let (code, stderr) = error_of(&arguments);
+        assert!(matches!(code, Some(1 | 2)), "{flags:?}: {code:?} {stderr}");
+        assert!(stderr.contains(want), "{flags:?}: {stderr}");
+    }
+}
+
+/// The command line trusts whom it is told to trust, and nobody else.
+#[test]
+fn the_rest_api_is_served_over_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let (cert, secret) = (
+        folder.path().join("cert.pem"),
+        folder.path().join("key.pem"),
+    );
+    std::fs::write(&cert, key.cert.pem()).unwrap();
+    std::fs::write(&secret, key.signing_key.serialize_pem()).unwrap();
+    let files = [
+        "--tls-cert",
+        cert.to_str().unwrap(),
+        "--tls-key",
+        secret.to_str().unwrap(),
+    ];
+    let up = Up::start(&[&["--no-node"], &files[..]].concat());
+    let data = up.folder.path().join("data");
+    let endpoints = std::fs::read_to_string(data.join("endpoints.json")).unwrap();
+    let endpoints: serde_json::Value = serde_json::from_str(&endpoints).unwrap();
+    let server = endpoints["rest"].as_str().unwrap();
+    assert!(server.starts_with("https://127.0.0.1:"), "{server}");
+    let token = std::fs::read_to_string(data.join("admin.token")).unwrap();
+    let asked = ["jobs", "--server", server, "--token", token.trim()];
+    let (code, stderr) = error_of(&asked);
+    assert_eq!(
+        code,
+        Some(2),
+        "an unknown authority is not trusted: {stderr}"
+    );
+    let trusting = [&asked[..], &["--ca-cert", cert.to_str().unwrap()]].concat();
+    let (code, stderr) = error_of(&trusting);
+    assert_eq!(code, Some(0), "{stderr}");
+    up.stop();
+}
+
+#[test]
 fn one_folder_serves_one_up_and_tells_the_second() {
     let up = Up::start(&["--no-node"]);
     let data = up.folder.path().join("data");

@@ -93,7 +93,7 @@ impl Up {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let ready = lines.next().expect("the ready line").unwrap();
         assert!(ready.starts_with("ready"), "{ready}");
-        let address = ready.split("http://").nth(1).unwrap();
+        let address = ready.split("://").nth(1).unwrap();
         let address = address.split_whitespace().next().unwrap().to_owned();
         (child, address)
     }
