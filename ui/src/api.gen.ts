@@ -79,7 +79,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** A namespace's quota, and how much of it is used. */
+        get: operations["quota"];
         /** Set a namespace's quota; for administrators. */
         put: operations["set_quota"];
         post?: never;
@@ -106,6 +107,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/nodes/{name}/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What a machine used over the last day. */
+        get: operations["machine_usage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/presets": {
         parameters: {
             query?: never;
@@ -115,6 +133,23 @@ export interface paths {
         };
         /** Sizes to choose from. */
         get: operations["presets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/priorities": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The priorities that jobs can have, the highest first. */
+        get: operations["priorities"];
         put?: never;
         post?: never;
         delete?: never;
@@ -222,6 +257,41 @@ export interface paths {
         post: operations["sign_in"];
         /** Sign the page out. */
         delete: operations["sign_out"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The caller's tokens; for administrators those of any user. */
+        get: operations["list_tokens"];
+        put?: never;
+        /** Make a token. It is shown this once, and ends no later than the token that the request came with. */
+        post: operations["create_token"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tokens/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Take a token back; it ends at once. */
+        delete: operations["revoke_token"];
         options?: never;
         head?: never;
         patch?: never;
@@ -556,6 +626,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/trainjobs/{name}/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the nodes of a job used over time: processors, memory, GPUs. */
+        get: operations["usage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/users": {
         parameters: {
             query?: never;
@@ -620,6 +707,61 @@ export interface paths {
         put?: never;
         /** Create a volume. */
         post: operations["create_claim"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Where a namespace has its jobs' ends, failures and restarts sent. */
+        get: operations["list_webhooks"];
+        put?: never;
+        /**
+         * Have a namespace's jobs told to an address. Each request carries `X-Astrago-Signature`, the
+         *     HMAC-SHA256 of `X-Astrago-Timestamp`, a dot and the body, with the webhook's secret.
+         */
+        post: operations["create_webhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/webhooks/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Delete a webhook, with what it was still to be told. */
+        delete: operations["delete_webhook"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/webhooks/{id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Send a test to a webhook and tell how it went. */
+        post: operations["test_webhook"];
         delete?: never;
         options?: never;
         head?: never;
@@ -695,6 +837,29 @@ export interface components {
             /** Format: date-time */
             time: string;
             user: string;
+        };
+        /**
+         * @description What a sentence says, for programs: a page writes it in its reader's language.
+         *
+         *     Codes are stable; a client that does not know one shows the sentence beside it.
+         */
+        Cause: {
+            /**
+             * @description Such as `shortage`, `too_big` or `missing_module`.
+             * @example shortage
+             */
+            code: string;
+            /**
+             * @description The words and numbers of the sentence, by name.
+             * @example {
+             *       "free": "1",
+             *       "needed": "4",
+             *       "resource": "nvidia.com/gpu"
+             *     }
+             */
+            parameters?: {
+                [key: string]: unknown;
+            };
         };
         Claim: {
             /** Format: date-time */
@@ -808,6 +973,10 @@ export interface components {
             /** @example user123-job-20251105130000 */
             trainjob_name: string;
         };
+        CreatedToken: components["schemas"]["Token"] & {
+            /** @description Shown this once; only its digest is kept. */
+            token: string;
+        };
         CreatedUser: {
             admin: boolean;
             name: string;
@@ -846,6 +1015,8 @@ export interface components {
         };
         /** @description Why a job failed. */
         Failure: {
+            /** @description The summary for programs. */
+            cause?: components["schemas"]["Cause"];
             /** @description The log lines that show it. */
             evidence: string[];
             /** Format: int32 */
@@ -874,6 +1045,8 @@ export interface components {
         };
         /** @description Whether a request would find room. */
         Fit: {
+            /** @description The reason for programs. */
+            cause: components["schemas"]["Cause"];
             free: components["schemas"]["Amounts"];
             needs: components["schemas"]["Amounts"];
             /** @description A sentence with the numbers. */
@@ -966,6 +1139,8 @@ export interface components {
         JobSummary: {
             /** @description Whether the job only exists in the history any more. */
             archived?: boolean;
+            /** @description The message for programs. */
+            cause?: components["schemas"]["Cause"];
             /** Format: date-time */
             completed_at?: string | null;
             /** Format: date-time */
@@ -1044,6 +1219,17 @@ export interface components {
             quota?: components["schemas"]["Quota"] | null;
             user?: string | null;
         };
+        NewToken: {
+            /**
+             * Format: int64
+             * @description From now; without it the token does not expire.
+             */
+            expires_in_seconds?: number | null;
+            /** @example laptop */
+            name: string;
+            /** @description Somebody else, for administrators. */
+            user?: string | null;
+        };
         NewUser: {
             admin?: boolean;
             /** @example user123 */
@@ -1092,6 +1278,15 @@ export interface components {
             /** @description The same as one YAML document stream, ready for `kubectl apply -f -`. */
             yaml: string;
         };
+        /** @description A named priority, as administrators define them. */
+        Priority: {
+            /** @description Whether jobs that name none have this one. */
+            default: boolean;
+            description?: string | null;
+            name: string;
+            /** Format: int64 */
+            value: number;
+        };
         Progress: {
             /**
              * Format: double
@@ -1109,6 +1304,8 @@ export interface components {
             items: components["schemas"]["QueueEntry"][];
         };
         QueueEntry: {
+            /** @description The reason for programs. */
+            cause: components["schemas"]["Cause"];
             name: string;
             namespace: string;
             needs: components["schemas"]["Amounts"];
@@ -1194,6 +1391,16 @@ export interface components {
              */
             num_nodes: number;
         };
+        /** @description How a test went. */
+        TestedWebhook: {
+            delivered: boolean;
+            error?: string | null;
+            /**
+             * Format: int32
+             * @description The HTTP status that the receiver answered.
+             */
+            status?: number | null;
+        };
         /** @description Where the time went, in seconds. Phases that have not begun are absent. */
         Timeline: {
             /**
@@ -1212,6 +1419,21 @@ export interface components {
              */
             training_seconds?: number | null;
         };
+        /** @description A token of a user, without the token itself. */
+        Token: {
+            /** Format: date-time */
+            created_at?: string | null;
+            /** @description Whether the request was made with this token. */
+            current: boolean;
+            expired: boolean;
+            /** Format: date-time */
+            expires_at?: string | null;
+            /** @description Names it when it is taken back. */
+            id: string;
+            /** @description What the user called it. */
+            name: string;
+            user: string;
+        };
         /** @description What a job has used so far. */
         Usage: {
             /** Format: double */
@@ -1220,6 +1442,47 @@ export interface components {
             gpu_hours: number;
             /** Format: double */
             memory_gib_hours: number;
+        };
+        /** @description Measurements over time, one series per node of a job, or one for a machine. */
+        UsageOverTime: {
+            /**
+             * Format: int64
+             * @description Seconds between two measurements; old ones are thinned out.
+             */
+            interval_seconds: number;
+            series: components["schemas"]["UsageSeries"][];
+        };
+        UsagePoint: {
+            /**
+             * Format: double
+             * @description In cores.
+             */
+            cpu: number;
+            /**
+             * Format: double
+             * @description How busy the GPUs were, in whole GPUs, where that is measured.
+             */
+            gpu?: number | null;
+            /**
+             * Format: int64
+             * @description In bytes, where that is measured.
+             */
+            gpu_memory?: number | null;
+            /**
+             * Format: int64
+             * @description In bytes.
+             */
+            memory: number;
+            /** Format: date-time */
+            time: string;
+        };
+        UsageSeries: {
+            points: components["schemas"]["UsagePoint"][];
+            /**
+             * Format: int64
+             * @description The rank; absent for a machine.
+             */
+            worker?: number | null;
         };
         User: {
             admin: boolean;
@@ -1243,12 +1506,47 @@ export interface components {
         };
         /** @description Why a job does not run yet. */
         Waiting: {
+            /** @description The reason for programs. */
+            cause?: components["schemas"]["Cause"];
             /**
              * Format: int64
              * @description Its place in the queue; 1 goes next.
              */
             position?: number | null;
             reason: string;
+        };
+        Webhook: {
+            /** Format: date-time */
+            created_at: string;
+            created_by: string;
+            events: components["schemas"]["WebhookEvent"][];
+            id: string;
+            /** Format: date-time */
+            last_delivered_at?: string | null;
+            /** @description Why the last attempt failed, if it did. */
+            last_error?: string | null;
+            namespace: string;
+            /**
+             * Format: int64
+             * @description Deliveries that wait for their next attempt.
+             */
+            pending: number;
+            /** @description The key of the signature; only in the answer that creates the webhook. */
+            secret?: string | null;
+            url: string;
+        };
+        /**
+         * @description What can be told.
+         * @enum {string}
+         */
+        WebhookEvent: "completed" | "failed" | "restarted" | "test";
+        WebhookRequest: {
+            /** @description All of them when empty. */
+            events?: components["schemas"]["WebhookEvent"][];
+            /** @description Signs the body; chosen by the server when absent. It is shown this once. */
+            secret?: string | null;
+            /** @example https://hooks.example.com/training */
+            url: string;
         };
         WhoAmI: {
             admin: boolean;
@@ -1393,6 +1691,35 @@ export interface operations {
             };
         };
     };
+    quota: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Quota"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     set_quota: {
         parameters: {
             query?: never;
@@ -1453,6 +1780,35 @@ export interface operations {
             };
         };
     };
+    machine_usage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageOverTime"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     presets: {
         parameters: {
             query?: never;
@@ -1468,6 +1824,33 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Preset"][];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    priorities: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Priority"][];
                 };
             };
             "4XX": {
@@ -1702,6 +2085,95 @@ export interface operations {
                 };
                 content: {
                     "application/json": Record<string, never>;
+                };
+            };
+        };
+    };
+    list_tokens: {
+        parameters: {
+            query?: {
+                user?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Token"][];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    create_token: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewToken"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CreatedToken"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    revoke_token: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
         };
@@ -2340,6 +2812,37 @@ export interface operations {
             };
         };
     };
+    usage: {
+        parameters: {
+            query?: {
+                namespace?: string;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageOverTime"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     list_users: {
         parameters: {
             query?: never;
@@ -2494,6 +2997,126 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Claim"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    list_webhooks: {
+        parameters: {
+            query?: {
+                namespace?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Webhook"][];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    create_webhook: {
+        parameters: {
+            query?: {
+                namespace?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebhookRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    delete_webhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    test_webhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TestedWebhook"];
                 };
             };
             "4XX": {

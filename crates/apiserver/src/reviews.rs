@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::auth::Identity;
 use crate::auth::policy::Attributes;
+use crate::auth::tokens::ISSUER;
 use crate::call::Call;
 use crate::respond;
 use crate::status::{ApiError, Result};
@@ -112,8 +113,23 @@ fn token(call: &Call, spec: &Value) -> Value {
     let core = &call.core;
     let now = (core.options.clock)().as_second();
     let token = spec["token"].as_str().unwrap_or_default();
-    match core.tokens.identify(&core.store, token, now) {
-        Some(identity) => json!({ "authenticated": true, "user": user_info(&identity) }),
+    let asked: Vec<&str> = spec["audiences"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    // Who names no audience asks on behalf of this server.
+    let audiences = if asked.is_empty() {
+        &[ISSUER][..]
+    } else {
+        &asked
+    };
+    match core.tokens.identify_for(&core.store, token, now, audiences) {
+        Some((identity, audiences)) => {
+            let user = user_info(&identity);
+            json!({ "authenticated": true, "user": user, "audiences": audiences })
+        }
         None => json!({ "authenticated": false, "error": "the token is not valid" }),
     }
 }

@@ -18,8 +18,11 @@ pub(crate) mod namespaces;
 pub(crate) mod places;
 pub(crate) mod preview;
 pub(crate) mod record;
+pub(crate) mod sampling;
+pub(crate) mod tokens;
 pub(crate) mod upkeep;
 pub(crate) mod users;
+pub(crate) mod webhooks;
 
 use crate::model::FieldError;
 
@@ -57,8 +60,8 @@ pub(crate) enum Error {
     MethodNotAllowed,
     #[error("{0}")]
     Conflict(String),
-    #[error("too many requests; wait a moment")]
-    TooManyRequests,
+    #[error("too many requests; come back in {0} s")]
+    TooManyRequests(u64),
     #[error("failed to {operation}: the API server is not available")]
     Unavailable {
         operation: &'static str,
@@ -121,7 +124,13 @@ impl Error {
                     Self::Invalid(fields)
                 }
             }
-            429 => Self::TooManyRequests,
+            429 => {
+                let asked = status
+                    .details
+                    .as_ref()
+                    .map(|details| details.retry_after_seconds);
+                Self::TooManyRequests(asked.map_or(1, |seconds| u64::from(seconds.max(1))))
+            }
             503 | 504 => Self::Unavailable {
                 operation,
                 source: error,

@@ -11,7 +11,7 @@ mod tests;
 
 use jiff::Timestamp;
 
-use crate::model::{Failure, FailureKind};
+use crate::model::{Cause, Failure, FailureKind};
 
 /// What is known about one node at its end.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +35,7 @@ pub(crate) fn explain(endings: &[Ending], condition: Option<(&str, &str)>) -> Op
         return Some(Failure {
             kind: FailureKind::Deadline,
             summary: "The job took longer than its deadline allows and was ended.".to_owned(),
+            cause: Cause::new("deadline"),
             worker: None,
             exit_code: None,
             evidence: Vec::new(),
@@ -49,6 +50,7 @@ pub(crate) fn explain(endings: &[Ending], condition: Option<(&str, &str)>) -> Op
     Some(Failure {
         kind: FailureKind::Configuration,
         summary: format!("The job could not be run: {message}"),
+        cause: Cause::new("configuration").with("text", message),
         worker: None,
         exit_code: None,
         evidence: Vec::new(),
@@ -80,14 +82,19 @@ fn explain_node(ending: &Ending, several: bool) -> Failure {
     } else {
         "The training".to_owned()
     };
-    let (kind, summary, hint) = from_system(ending, &who)
+    let (kind, summary, hint, cause) = from_system(ending, &who)
         .or_else(|| from_lines(ending, &who))
         .unwrap_or_else(|| from_exit_code(ending, &who));
+    let cause = match several {
+        true => cause.with("worker", ending.worker),
+        false => cause,
+    };
     let found = lines::find(&ending.tail);
     let evidence = found.map_or_else(|| last(&ending.tail, 5), |found| found.evidence);
     Failure {
         kind,
         summary,
+        cause,
         worker: Some(ending.worker),
         exit_code: ending.exit_code,
         evidence,
@@ -95,7 +102,7 @@ fn explain_node(ending: &Ending, several: bool) -> Failure {
     }
 }
 
-type Verdict = (FailureKind, String, Option<String>);
+type Verdict = (FailureKind, String, Option<String>, Cause);
 
 /// What the system itself knows for certain.
 fn from_system(ending: &Ending, who: &str) -> Option<Verdict> {
@@ -105,7 +112,8 @@ fn from_system(ending: &Ending, who: &str) -> Option<Verdict> {
         let summary =
             format!("{who} needed more memory than its limit and was killed by the kernel.");
         let hint = "raise the memory limit, or use a smaller batch".to_owned();
-        return Some((FailureKind::OutOfMemory, summary, Some(hint)));
+        let cause = Cause::new("out_of_memory_limit");
+        return Some((FailureKind::OutOfMemory, summary, Some(hint), cause));
     }
     if [
         "ErrImagePull",
@@ -118,7 +126,8 @@ fn from_system(ending: &Ending, who: &str) -> Option<Verdict> {
         let summary =
             format!("{who} could not start, because its image could not be fetched: {message}");
         let hint = "check the image's name and tag, and whether it needs a pull secret".to_owned();
-        return Some((FailureKind::ImagePull, summary, Some(hint)));
+        let cause = Cause::new("image_pull").with("text", message);
+        return Some((FailureKind::ImagePull, summary, Some(hint), cause));
     }
     if reason.starts_with("CreateContainer")
         || reason == "RunContainerError"
@@ -128,6 +137,7 @@ fn from_system(ending: &Ending, who: &str) -> Option<Verdict> {
             FailureKind::Configuration,
             format!("{who} could not start: {message}"),
             None,
+            Cause::new("cannot_start").with("text", message),
         ));
     }
     if let Some(init) = &ending.init_container
@@ -136,14 +146,16 @@ fn from_system(ending: &Ending, who: &str) -> Option<Verdict> {
         let summary =
             format!("{who} could not start, because the git repository could not be cloned.");
         let hint = "check the address and the branch, and whether it needs credentials".to_owned();
-        return Some((FailureKind::GitClone, summary, Some(hint)));
+        let cause = Cause::new("git_clone");
+        return Some((FailureKind::GitClone, summary, Some(hint), cause));
     }
     None
 }
 
 fn from_lines(ending: &Ending, who: &str) -> Option<Verdict> {
     let found = lines::find(&ending.tail)?;
-    Some((found.kind, found.summary(who), found.hint))
+    let summary = found.summary(who);
+    Some((found.kind, summary, found.hint, found.cause))
 }
 
 fn from_exit_code(ending: &Ending, who: &str) -> Verdict {
@@ -168,23 +180,27 @@ fn from_exit_code(ending: &Ending, who: &str) -> Verdict {
             _ => ("a signal", None),
         };
         let summary = format!("{who} was ended by signal {signal} ({name}).");
-        return (FailureKind::Signal, summary, hint.map(str::to_owned));
+        let cause = Cause::new("signal").with("signal", signal);
+        return (FailureKind::Signal, summary, hint.map(str::to_owned), cause);
     }
-    let (kind, text) = match code {
+    let (kind, text, cause) = match code {
         127 => (
             FailureKind::CommandNotFound,
             "its command was not found".to_owned(),
+            Cause::new("command_not_found"),
         ),
         126 => (
             FailureKind::CommandNotFound,
             "its command may not be executed".to_owned(),
+            Cause::new("command_not_executable"),
         ),
         code => (
             FailureKind::NonZeroExit,
             format!("it ended with exit code {code}"),
+            Cause::new("exit_code").with("exit_code", code),
         ),
     };
-    (kind, format!("{who} failed: {text}."), None)
+    (kind, format!("{who} failed: {text}."), None, cause)
 }
 
 fn last(lines: &[String], count: usize) -> Vec<String> {

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::Client;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -14,7 +16,9 @@ use crate::form::Policy;
 use crate::form::manifest::Dialect;
 use crate::history::History;
 use crate::identity::Gate;
+use crate::limits::{Limiter, Limits};
 use crate::logbook::Logbook;
+use crate::outbound::Outbound;
 use crate::world::World;
 
 /// How callers prove who they are.
@@ -36,6 +40,32 @@ pub struct Options {
     pub dialect: Dialect,
     /// Where records, logs and the audit trail of jobs are kept.
     pub directory: PathBuf,
+    pub retention: Retention,
+    /// Whether users may have this machine and its private networks notified.
+    pub private_webhooks: bool,
+    /// `None` for no limits.
+    pub limits: Option<Limits>,
+    pub clock: Clock,
+}
+
+/// Where the time comes from; tests bring their own.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// How long and how much of jobs that are gone is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    pub age: Duration,
+    /// Of all logs and records together; the oldest jobs go first.
+    pub bytes: u64,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self {
+            age: Duration::from_hours(30 * 24),
+            bytes: 20 << 30,
+        }
+    }
 }
 
 impl Options {
@@ -47,6 +77,10 @@ impl Options {
             authentication: Authentication::Token,
             policy: Policy::default(),
             dialect: Dialect::RuntimePatches,
+            retention: Retention::default(),
+            private_webhooks: false,
+            limits: Some(Limits::default()),
+            clock: Arc::new(Timestamp::now),
         }
     }
 }
@@ -62,6 +96,12 @@ pub(crate) struct Context {
     pub(crate) history: History,
     pub(crate) logbook: Logbook,
     pub(crate) idempotency: Idempotency,
+    pub(crate) retention: Retention,
+    pub(crate) limiter: Limiter,
+    clock: Clock,
+    pub(crate) outbound: Outbound,
+    /// Woken when a notification is to be sent.
+    pub(crate) deliveries: Notify,
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
 }
@@ -75,6 +115,16 @@ impl Context {
             gate: Gate::new(options.client.clone()),
             world: World::new(),
             idempotency: Idempotency::default(),
+            retention: options.retention,
+            limiter: Limiter::new(options.limits),
+            clock: options.clock,
+            outbound: Outbound::new(options.private_webhooks).map_err(|source| {
+                Error::Internal {
+                    operation: "set up the HTTP client",
+                    source: Box::new(source),
+                }
+            })?,
+            deliveries: Notify::new(),
             client: options.client,
             authentication: options.authentication,
             policy: options.policy,
@@ -84,11 +134,7 @@ impl Context {
         })
     }
 
-    #[expect(
-        clippy::unused_self,
-        reason = "time is asked of the context, which may have a clock of its own"
-    )]
     pub(crate) fn now(&self) -> Timestamp {
-        Timestamp::now()
+        (self.clock)()
     }
 }

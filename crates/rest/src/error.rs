@@ -13,6 +13,11 @@ pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let (status, code) = classify(&self);
+        let retry_after = match &self {
+            Self::TooManyRequests(seconds) => Some(*seconds),
+            Self::Unavailable { .. } => Some(1),
+            _ => None,
+        };
         let mut detail = ErrorDetail {
             code: code.to_owned(),
             message: self.to_string(),
@@ -35,10 +40,10 @@ impl IntoResponse for Error {
                 HeaderValue::from_static("Bearer realm=\"astrago\""),
             );
         }
-        if status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE {
+        if let Some(seconds) = retry_after {
             response
                 .headers_mut()
-                .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+                .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }
@@ -70,7 +75,7 @@ fn classify(error: &Error) -> (StatusCode, &'static str) {
         Error::NotFound { .. } | Error::NoSuchPath => (StatusCode::NOT_FOUND, "not_found"),
         Error::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
         Error::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
-        Error::TooManyRequests => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
+        Error::TooManyRequests(_) => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
         Error::Unavailable { .. } => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
         Error::Internal { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
     }
@@ -90,7 +95,7 @@ fn fields(error: &Error) -> Vec<FieldError> {
         | Error::NoSuchPath
         | Error::MethodNotAllowed
         | Error::Conflict(_)
-        | Error::TooManyRequests
+        | Error::TooManyRequests(_)
         | Error::Unavailable { .. }
         | Error::Internal { .. } => Vec::new(),
     }

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 
 use crate::app::{Error, namespaces};
 use crate::context::{Authentication, Context};
+use crate::guard;
 use crate::identity::Caller;
 use crate::model::FieldError;
 
@@ -29,11 +30,19 @@ impl FromRequestParts<Arc<Context>> for Caller {
         if context.authentication == Authentication::Off {
             return Ok(Self::admin());
         }
-        if let Some(known) = parts.extensions.get::<Self>() {
-            return Ok(known.clone());
-        }
-        let token = token(&parts.headers).ok_or(Error::Unauthenticated)?;
-        context.gate.caller(&token).await
+        let caller = match parts.extensions.get::<Self>() {
+            Some(known) => known.clone(),
+            None => {
+                let token = token(&parts.headers).ok_or(Error::Unauthenticated)?;
+                context.gate.caller(&token).await?
+            }
+        };
+        let changes = !guard::is_safe(&parts.method);
+        context
+            .limiter
+            .count(&caller, changes, context.now())
+            .map_err(Error::TooManyRequests)?;
+        Ok(caller)
     }
 }
 

@@ -18,6 +18,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use astrago_api::quantity::Amount;
 use serde_json::Value;
 
 use self::checkpoint::Checkpoint;
@@ -368,32 +369,32 @@ fn read_launcher(
 }
 
 /// One millicore, and a mebibyte: less cannot run anything and is surely a slip of the unit.
-const MIN_CPU: (i128, &str) = (1, "0.001");
-const MIN_MEMORY: (i128, &str) = (1024 * 1024 * 1000, "1Mi");
+const MIN_CPU: (i64, &str) = (1, "0.001");
+const MIN_MEMORY: (i64, &str) = (1024 * 1024 * 1000, "1Mi");
 
 fn read_quantity(
     fields: &mut Fields<'_>,
     name: &'static str,
-    (minimum, minimum_text): (i128, &str),
+    (minimum, minimum_text): (i64, &str),
     errors: &mut Vec<FieldError>,
-) -> Option<(String, i128)> {
+) -> Option<(String, Amount)> {
     let text = fields.quantity_text(name, errors)?;
-    let milli = checked(fields, name, quantity::parse_milli(&text), errors)?;
-    if milli < minimum {
+    let amount = checked(fields, name, quantity::read(&text), errors)?;
+    if amount < Amount::milli(minimum) {
         let message = format!("must be at least {minimum_text}, not {text:?}");
         errors.push(FieldError::new(fields.path(name), message));
         return None;
     }
-    Some((text, milli))
+    Some((text, amount))
 }
 
 #[derive(Default)]
 struct ReadResources {
     gpus: Option<i64>,
-    cpu_request: Option<(String, i128)>,
-    cpu_limit: Option<(String, i128)>,
-    memory_request: Option<(String, i128)>,
-    memory_limit: Option<(String, i128)>,
+    cpu_request: Option<(String, Amount)>,
+    cpu_limit: Option<(String, Amount)>,
+    memory_request: Option<(String, Amount)>,
+    memory_limit: Option<(String, Amount)>,
 }
 
 impl ReadResources {

@@ -4,6 +4,11 @@
 //! is deleted. Logs are files beside the database (see [`logbook`](crate::logbook)); metrics are
 //! read from them again when somebody asks.
 
+mod costs;
+mod samples;
+mod webhooks;
+
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -12,6 +17,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(crate) use self::samples::{SAMPLE_SECONDS, Sample};
+pub(crate) use self::webhooks::{Delivery, Stored};
 use crate::model::{AuditEntry, JobDetail, JobEvent};
 
 /// Why the history could not be read or written.
@@ -19,6 +26,8 @@ use crate::model::{AuditEntry, JobDetail, JobEvent};
 pub(crate) enum Error {
     #[error("failed to open the history")]
     Open(#[source] rusqlite::Error),
+    #[error("failed to keep the history to its owner")]
+    Permissions(#[source] std::io::Error),
     #[error("failed to read or write the history")]
     Sql(#[from] rusqlite::Error),
     #[error("failed to understand a record of the history")]
@@ -64,8 +73,14 @@ const SCHEMA: &str = "
 
 impl History {
     pub(crate) fn open(directory: &Path) -> Result<Self> {
-        let connection = Connection::open(directory.join("history.db")).map_err(Error::Open)?;
-        connection.execute_batch(SCHEMA).map_err(Error::Open)?;
+        let path = directory.join("history.db");
+        let connection = Connection::open(&path).map_err(Error::Open)?;
+        // It has the keys that notifications are signed with.
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))
+            .map_err(Error::Permissions)?;
+        for schema in [SCHEMA, costs::SCHEMA, samples::SCHEMA, webhooks::SCHEMA] {
+            connection.execute_batch(schema).map_err(Error::Open)?;
+        }
         Ok(Self {
             connection: Mutex::new(connection),
         })
@@ -140,7 +155,25 @@ impl History {
                 "DELETE FROM job WHERE gone_at IS NOT NULL AND gone_at < ?1 RETURNING uid",
             )?;
             let rows = statement.query_map(params![before.as_second()], |row| row.get(0))?;
-            rows.collect::<Result<_, _>>().map_err(Error::from)
+            let gone: Vec<String> = rows.collect::<Result<_, _>>()?;
+            forget(connection, &gone)?;
+            Ok(gone)
+        })
+    }
+
+    /// Removes the job that has been gone for the longest time, if one has.
+    pub(crate) fn expire_oldest(&self) -> Result<Option<String>> {
+        self.with(|connection| {
+            let gone: Option<String> = connection
+                .query_row(
+                    "DELETE FROM job WHERE uid = (SELECT uid FROM job WHERE gone_at IS NOT NULL ORDER BY gone_at LIMIT 1)
+                     RETURNING uid",
+                    [],
+                    |row| row.get(0),
+                )
+                .optional()?;
+            forget(connection, gone.as_slice())?;
+            Ok(gone)
         })
     }
 
@@ -179,6 +212,16 @@ impl History {
                 .unwrap_or_else(PoisonError::into_inner),
         )
     }
+}
+
+/// Removes what is kept beside the records of these jobs.
+fn forget(connection: &Connection, uids: &[String]) -> Result<()> {
+    for uid in uids {
+        connection.execute("DELETE FROM pod_cost WHERE job = ?1", [uid])?;
+        connection.execute("DELETE FROM sample WHERE owner = ?1", [uid])?;
+        connection.execute("DELETE FROM noticed WHERE uid = ?1", [uid])?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -30,6 +30,10 @@ const ACCESS_LIFETIME: Duration = Duration::from_secs(5);
 pub(crate) struct Caller {
     pub(crate) user: String,
     pub(crate) groups: Vec<String>,
+    /// The Secret that the token is kept in, where it is one of ours.
+    pub(crate) token: Option<String>,
+    /// When the token ends, in seconds since 1970.
+    pub(crate) expires_at: Option<i64>,
 }
 
 impl Caller {
@@ -38,6 +42,8 @@ impl Caller {
         Self {
             user: "admin".to_owned(),
             groups: vec![MASTERS.to_owned()],
+            token: None,
+            expires_at: None,
         }
     }
 
@@ -118,13 +124,22 @@ impl Gate {
             .filter(|status| status.authenticated == Some(true))
             .and_then(|status| {
                 let user = status.user?;
+                let extra = |name: &str| user.extra.as_ref()?.get(name)?.first().cloned();
                 Some(Caller {
+                    token: extra("authentication.astrago.io/token"),
+                    expires_at: extra("authentication.astrago.io/expires-at")
+                        .and_then(|text| text.parse().ok()),
                     user: user.username?,
                     groups: user.groups.unwrap_or_default(),
                 })
             });
         self.tokens.put(digest, caller.clone());
         caller.ok_or(Error::Unauthenticated)
+    }
+
+    /// Asks again about every token; one of them was taken back.
+    pub(crate) fn forget_tokens(&self) {
+        self.tokens.clear();
     }
 
     /// Whether the caller may do this; RBAC decides.
@@ -226,6 +241,11 @@ impl<K: std::hash::Hash + Eq, V: Clone> Memory<K, V> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, value) = entries.get(key)?;
         (at.elapsed() < self.lifetime).then(|| value.clone())
+    }
+
+    fn clear(&self) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.clear();
     }
 
     fn put(&self, key: K, value: V) {

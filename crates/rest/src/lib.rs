@@ -19,12 +19,15 @@ mod form;
 mod guard;
 mod history;
 mod identity;
+mod limits;
 mod logbook;
 mod metrics;
 pub mod model;
 mod names;
+mod outbound;
 mod progress;
 mod routes;
+mod signature;
 mod ui;
 mod view;
 mod world;
@@ -39,9 +42,10 @@ use rand::RngExt as _;
 use tokio_util::sync::CancellationToken;
 use utoipa::OpenApi;
 
-pub use self::context::{Authentication, Options};
+pub use self::context::{Authentication, Clock, Options, Retention};
 pub use self::form::Policy;
 pub use self::form::manifest::Dialect;
+pub use self::limits::{Limit, Limits};
 use crate::context::Context;
 
 /// The API, running: its router, and the tasks that keep its caches current.
@@ -68,6 +72,12 @@ impl Rest {
             .tasks
             .spawn(logbook::recorder::run(Arc::clone(&context)));
         context.tasks.spawn(app::upkeep::run(Arc::clone(&context)));
+        context
+            .tasks
+            .spawn(app::sampling::run(Arc::clone(&context)));
+        context
+            .tasks
+            .spawn(app::webhooks::run(Arc::clone(&context)));
         Ok(Self { context })
     }
 

@@ -218,6 +218,20 @@ impl Logbook {
         metrics.all()
     }
 
+    /// How many bytes the logs of all jobs take.
+    pub(crate) fn size(&self) -> u64 {
+        let folders = std::fs::read_dir(&self.root)
+            .into_iter()
+            .flatten()
+            .flatten();
+        folders.map(|folder| size_of(&folder.path())).sum()
+    }
+
+    /// How many bytes the logs of one job take.
+    pub(crate) fn size_of(&self, uid: &str) -> u64 {
+        size_of(&self.folder(uid))
+    }
+
     pub(crate) fn remove(&self, uid: &str) {
         if let Err(error) = std::fs::remove_dir_all(self.folder(uid))
             && error.kind() != io::ErrorKind::NotFound
@@ -238,6 +252,14 @@ impl Logbook {
     pub(crate) fn path(&self, uid: &str, attempt: &Attempt) -> PathBuf {
         self.folder(uid).join(attempt.file_name())
     }
+}
+
+fn size_of(folder: &Path) -> u64 {
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    files
+        .filter_map(|file| file.metadata().ok())
+        .map(|metadata| metadata.len())
+        .sum()
 }
 
 /// A line of a file: its time, and its text.

@@ -4,12 +4,16 @@
 //! below `rest` may depend on what the product's own API looks like. The command line reads the
 //! same types.
 
+mod cause;
 mod error;
 mod job;
 mod logs;
 mod people;
 mod place;
+mod usage;
+mod webhook;
 
+pub use self::cause::Cause;
 pub use self::error::{ErrorBody, ErrorDetail, FieldError};
 pub use self::job::{
     Amounts, CreateRequest, CreateResponse, Deleted, EnvVar, Failure, FailureKind, JobDetail,
@@ -17,8 +21,12 @@ pub use self::job::{
     Progress, SizesOfNode, Timeline, Usage, VolumeRequest, Waiting,
 };
 pub use self::logs::{LogLine, LogLines, SearchHit, SearchResult, WorkerLogs};
-pub use self::people::{Audit, AuditEntry, CreatedUser, NewUser, SignIn, User, WhoAmI};
-pub use self::place::{
-    Claim, ClaimRequest, Fit, FitVerdict, Namespace, NodeInfo, Preset, Queue, QueueEntry, Quota,
-    Runtime, SecretInfo, SecretRequest, Webhook,
+pub use self::people::{
+    Audit, AuditEntry, CreatedToken, CreatedUser, NewToken, NewUser, SignIn, Token, User, WhoAmI,
 };
+pub use self::place::{
+    Claim, ClaimRequest, Fit, FitVerdict, Namespace, NodeInfo, Preset, Priority, Queue, QueueEntry,
+    Quota, Runtime, SecretInfo, SecretRequest,
+};
+pub use self::usage::{UsageOverTime, UsagePoint, UsageSeries};
+pub use self::webhook::{Notification, TestedWebhook, Webhook, WebhookEvent, WebhookRequest};

@@ -8,6 +8,8 @@ pub(crate) const ASTRAGO: &str = "astrago";
 pub(crate) const USER: &str = "astrago.io/user";
 /// Label on a user's Secret: the namespace that they were given.
 pub(crate) const USER_NAMESPACE: &str = "astrago.io/user-namespace";
+/// Annotation on a token: what its user calls it.
+pub(crate) const TOKEN_NAME: &str = "astrago.io/token-name";
 /// Label: the framework that the form named.
 pub(crate) const FRAMEWORK: &str = "astrago.io/framework";
 /// Label on a job's ConfigMap: the job.

@@ -6,6 +6,8 @@ mod logs;
 mod people;
 mod places;
 mod streams;
+mod tokens;
+mod webhooks;
 
 use std::sync::Arc;
 
@@ -20,5 +22,7 @@ pub(crate) fn all() -> OpenApiRouter<Arc<Context>> {
         .merge(logs::routes())
         .merge(places::routes())
         .merge(people::routes())
+        .merge(tokens::routes())
+        .merge(webhooks::routes())
         .merge(streams::routes())
 }

@@ -3,6 +3,7 @@
 mod amounts;
 mod nodes;
 mod state;
+mod waiting;
 
 #[cfg(test)]
 mod tests;
@@ -14,9 +15,12 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-pub(crate) use self::amounts::{of_pod, of_resources};
+pub(crate) use self::amounts::{cores, of_pod, of_resources};
+pub(crate) use self::waiting::cause_of;
 use crate::cause::Ending;
-use crate::model::{Amounts, JobNode, JobState, JobStatus, JobSummary, Progress, Timeline, Usage};
+use crate::model::{
+    Amounts, Cause, JobNode, JobState, JobStatus, JobSummary, Progress, Timeline, Usage,
+};
 use crate::names;
 use crate::world::{Key, Tables};
 
@@ -119,6 +123,11 @@ impl Job {
         state::message(self)
     }
 
+    /// The message for programs.
+    pub(crate) fn cause(&self) -> Cause {
+        state::cause(self)
+    }
+
     /// When the job reached its end.
     pub(crate) fn completed_at(&self) -> Option<Timestamp> {
         let terminal = [
@@ -167,6 +176,7 @@ impl Job {
             runtime: self.job.spec.runtime_ref.name.clone(),
             state: self.state(),
             message: self.message(),
+            cause: self.cause(),
             num_nodes: self.num_nodes,
             nodes_running: nodes::running(&self.pods),
             per_node: self.per_node.clone(),
@@ -211,14 +221,11 @@ impl Job {
         }
     }
 
-    /// What the nodes have held since they got their places.
-    pub(crate) fn usage(&self, now: Timestamp) -> Usage {
+    /// What each pod that is still known has held since it got its place, by its uid.
+    pub(crate) fn usage_of_pods(&self, now: Timestamp) -> Vec<(String, Usage)> {
         let end = self.completed_at().unwrap_or(now);
-        let mut usage = Usage::default();
-        for pod in &self.pods {
-            let Some(from) = nodes::scheduled_at(pod) else {
-                continue;
-            };
+        let used = self.pods.iter().filter_map(|pod| {
+            let from = nodes::scheduled_at(pod)?;
             let until = nodes::finished_at(pod).unwrap_or(end);
             let amounts = of_pod(pod);
             #[expect(
@@ -230,11 +237,14 @@ impl Job {
                 amounts.memory as f64,
                 amounts.gpu as f64,
             );
-            usage.cpu_core_hours += hours * amounts.cpu;
-            usage.memory_gib_hours += hours * memory / f64::from(1 << 30);
-            usage.gpu_hours += hours * gpu;
-        }
-        usage
+            let usage = Usage {
+                cpu_core_hours: hours * amounts.cpu,
+                memory_gib_hours: hours * memory / f64::from(1 << 30),
+                gpu_hours: hours * gpu,
+            };
+            Some((pod.uid().unwrap_or_default(), usage))
+        });
+        used.collect()
     }
 }
 

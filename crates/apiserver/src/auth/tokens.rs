@@ -1,7 +1,8 @@
 //! Bearer tokens: the administrator's, those in Secrets, and those of service accounts.
 //!
 //! A user's token is a Secret of type `astrago.io/token` in the system namespace, with `user`, `groups`
-//! (separated by commas or lines) and either `token` or, better, `token-sha256` in hexadecimal. They are
+//! (separated by commas or lines) and either `token` or, better, `token-sha256` in hexadecimal; `expires-at`
+//! (seconds since 1970) ends it. They are
 //! found by their digest, so the time that a look-up takes says nothing about any token.
 //!
 //! A service account's token is signed rather than stored: `v1.CLAIMS.SIGNATURE` in the form of a JSON
@@ -23,13 +24,27 @@ pub(crate) const NAMESPACE: &str = "kube-system";
 /// The type of their Secrets.
 pub(crate) const SECRET_TYPE: &str = "astrago.io/token";
 
+/// Who issues service accounts' tokens, and the audience of those that are for this server.
+pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
+
+/// Extras of an identity: the Secret that its token is in, and when it ends.
+const TOKEN_EXTRA: &str = "authentication.astrago.io/token";
+const EXPIRY_EXTRA: &str = "authentication.astrago.io/expires-at";
+
 type Hash = [u8; 32];
 
 /// The tokens that are valid now.
 pub(crate) struct Tokens {
     admin: Vec<Hash>,
-    users: RwLock<HashMap<Hash, (Name, Identity)>>,
+    users: RwLock<HashMap<Hash, User>>,
     key: [u8; 32],
+}
+
+/// Who a token in a Secret belongs to, and until when.
+struct User {
+    secret: Name,
+    identity: Identity,
+    expires: i64,
 }
 
 impl Tokens {
@@ -63,7 +78,7 @@ impl Tokens {
             return;
         }
         let mut users = self.users.write().unwrap_or_else(PoisonError::into_inner);
-        users.retain(|_, (name, _)| *name != event.object.name);
+        users.retain(|_, user| user.secret != event.object.name);
         drop(users);
         if event.change != Change::Deleted {
             self.learn(&event.object);
@@ -74,39 +89,80 @@ impl Tokens {
         if object.field("type") != Some(SECRET_TYPE) {
             return;
         }
-        if let Some((hash, identity)) = parse_secret(&object.value()) {
+        if let Some((hash, mut identity, expires)) = parse_secret(&object.value()) {
+            let mut extra = vec![(TOKEN_EXTRA.to_owned(), vec![object.name.name.to_string()])];
+            if expires < i64::MAX {
+                extra.push((EXPIRY_EXTRA.to_owned(), vec![expires.to_string()]));
+            }
+            identity.extra = extra.into();
+            let user = User {
+                secret: object.name.clone(),
+                identity,
+                expires,
+            };
             let mut users = self.users.write().unwrap_or_else(PoisonError::into_inner);
-            users.insert(hash, (object.name.clone(), identity));
+            users.insert(hash, user);
         }
     }
 
-    /// Whose token this is.
+    /// Whose token this is, if it is for this server.
     pub(crate) fn identify(&self, store: &Store, token: &str, now: i64) -> Option<Identity> {
+        let (identity, _) = self.identify_for(store, token, now, &[ISSUER])?;
+        Some(identity)
+    }
+
+    /// Whose token this is, if it is for one of `audiences`; and for which of them it is. Tokens that
+    /// are not bound to audiences are for this server.
+    pub(crate) fn identify_for(
+        &self,
+        store: &Store,
+        token: &str,
+        now: i64,
+        audiences: &[&str],
+    ) -> Option<(Identity, Vec<String>)> {
+        let meant = |of: &[String]| -> Vec<String> {
+            let named = of.iter().filter(|one| audiences.contains(&one.as_str()));
+            named.cloned().collect()
+        };
+        let (identity, of) = match self.identify_user(token, now) {
+            Some(identity) => (identity, vec![ISSUER.to_owned()]),
+            None => self.identify_service_account(store, token, now)?,
+        };
+        let meant = meant(&of);
+        (!meant.is_empty()).then_some((identity, meant))
+    }
+
+    fn identify_user(&self, token: &str, now: i64) -> Option<Identity> {
         let hash = digest(token);
         if self.admin.contains(&hash) {
             return Some(Identity::user("admin", &[MASTERS]));
         }
         let users = self.users.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, identity)) = users.get(&hash) {
-            return Some(identity.clone());
-        }
-        drop(users);
-        self.identify_service_account(store, token, now)
+        let user = users.get(&hash).filter(|user| user.expires > now)?;
+        Some(user.identity.clone())
     }
 
-    /// A token of a service account, valid until `expires` (seconds since 1970).
+    /// A token of a service account for `audiences`, or for this server if there are none; valid until
+    /// `expires` (seconds since 1970).
     pub(crate) fn issue(
         &self,
         account: &Object,
         pod: Option<&Object>,
+        audiences: &[&str],
         now: i64,
         expires: i64,
     ) -> String {
+        let audiences = if audiences.is_empty() {
+            &[ISSUER]
+        } else {
+            audiences
+        };
         let (namespace, name) = (&*account.name.namespace, &*account.name.name);
         let reference =
             |object: &Object| json!({ "name": *object.name.name, "uid": *object.meta.uid });
         let claims = json!({
-            "iss": "https://kubernetes.default.svc",
+            "iss": ISSUER,
+            "aud": audiences,
             "sub": format!("system:serviceaccount:{namespace}:{name}"),
             "iat": now,
             "exp": expires,
@@ -122,7 +178,13 @@ impl Tokens {
         format!("{signed}.{signature}")
     }
 
-    fn identify_service_account(&self, store: &Store, token: &str, now: i64) -> Option<Identity> {
+    /// The account and the audiences of a token that is valid.
+    fn identify_service_account(
+        &self,
+        store: &Store,
+        token: &str,
+        now: i64,
+    ) -> Option<(Identity, Vec<String>)> {
         let (signed, signature) = token.rsplit_once('.')?;
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
         // Compared by digest, so that the time tells nothing of where they differ.
@@ -148,11 +210,16 @@ impl Tokens {
         let mut identity =
             Identity::service_account(namespace, bound["serviceaccount"]["name"].as_str()?);
         identity.uid = bound["serviceaccount"]["uid"].as_str()?.into();
-        Some(identity)
+        let audiences = match &claims["aud"] {
+            // Issued before tokens had audiences.
+            Value::Null => vec![ISSUER.to_owned()],
+            audiences => serde_json::from_value(audiences.clone()).ok()?,
+        };
+        Some((identity, audiences))
     }
 }
 
-fn parse_secret(secret: &Value) -> Option<(Hash, Identity)> {
+fn parse_secret(secret: &Value) -> Option<(Hash, Identity, i64)> {
     let field = |name: &str| -> Option<String> {
         let encoded = secret["data"][name].as_str()?;
         let text = String::from_utf8(STANDARD.decode(encoded).ok()?).ok()?;
@@ -168,7 +235,12 @@ fn parse_secret(secret: &Value) -> Option<(Hash, Identity)> {
         .map(str::trim)
         .filter(|group| !group.is_empty())
         .collect();
-    Some((hash, Identity::user(&field("user")?, &groups)))
+    // A time that cannot be read is one that has passed: a slip must not make a token eternal.
+    let expires = match field("expires-at") {
+        Some(text) => text.parse().unwrap_or(i64::MIN),
+        None => i64::MAX,
+    };
+    Some((hash, Identity::user(&field("user")?, &groups), expires))
 }
 
 fn parse_hex(text: &str) -> Option<Hash> {
@@ -210,9 +282,9 @@ mod tests {
     fn secrets_name_their_user_by_token_or_digest() {
         let encode = |text: &str| Value::from(STANDARD.encode(text));
         let plain = json!({ "data": { "user": encode("ann"), "token": encode("t\n"), "groups": encode("a, b") } });
-        let (hash, identity) = parse_secret(&plain).unwrap();
+        let (hash, identity, expires) = parse_secret(&plain).unwrap();
         assert_eq!(hash, digest("t"));
-        assert_eq!(&*identity.user, "ann");
+        assert_eq!((&*identity.user, expires), ("ann", i64::MAX));
         assert!(
             identity.is_in("a") && identity.is_in("b") && identity.is_in("system:authenticated")
         );
@@ -220,6 +292,15 @@ mod tests {
         let hashed = json!({ "data": { "user": encode("ann"), "token-sha256": encode(&hex) } });
         assert_eq!(parse_secret(&hashed).unwrap().0, hash);
         assert!(parse_secret(&json!({ "data": { "user": encode("ann") } })).is_none());
+        let ends = |text: &str| {
+            let data =
+                json!({ "user": encode("ann"), "token": encode("t"), "expires-at": encode(text) });
+            parse_secret(&json!({ "data": data })).unwrap().2
+        };
+        assert_eq!(
+            (ends("1800000000"), ends("tomorrow")),
+            (1_800_000_000, i64::MIN)
+        );
         assert!(
             parse_secret(&json!({ "data": { "user": encode("a"), "token-sha256": encode("é") } }))
                 .is_none()

@@ -4,6 +4,7 @@ use axum::response::Response;
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use crate::auth::tokens::ISSUER;
 use crate::call::Call;
 use crate::decode;
 use crate::metadata;
@@ -55,10 +56,23 @@ pub(super) fn request(call: &Call, body: &[u8]) -> Result<Response> {
     };
     let now = (call.core.options.clock)();
     let expires = now.as_second() + seconds;
-    let token = call
-        .core
-        .tokens
-        .issue(&account, pod.as_deref(), now.as_second(), expires);
+    let audiences: Vec<&str> = request["spec"]["audiences"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .filter(|audience| !audience.is_empty())
+        .collect();
+    let token = call.core.tokens.issue(
+        &account,
+        pod.as_deref(),
+        &audiences,
+        now.as_second(),
+        expires,
+    );
+    if audiences.is_empty() {
+        request["spec"]["audiences"] = json!([ISSUER]);
+    }
     let until = jiff::Timestamp::from_second(expires).unwrap_or(now);
     request["spec"]["expirationSeconds"] = seconds.into();
     request["kind"] = "TokenRequest".into();

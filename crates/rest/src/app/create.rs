@@ -165,7 +165,12 @@ async fn submit(
     let jobs: Api<DynamicObject> =
         Api::namespaced_with(client.clone(), namespace, &train_job_resource());
     let object = match serde_json::from_value::<DynamicObject>(made.train_job) {
-        Ok(object) => jobs.create(&PostParams::default(), &object).await,
+        Ok(object) => match jobs.create(&PostParams::default(), &object).await {
+            Err(error) if !matches!(error, kube::Error::Api(_)) => {
+                after_a_lost_answer(&jobs, &object, error).await
+            }
+            answered => answered,
+        },
         Err(source) => Err(kube::Error::SerdeError(source)),
     };
     match object {
@@ -185,6 +190,21 @@ async fn submit(
             }
             Err(Error::cluster("create the TrainJob", error))
         }
+    }
+}
+
+/// When the answer was lost, the job may exist: then its code must not be taken away from it.
+async fn after_a_lost_answer(
+    jobs: &Api<DynamicObject>,
+    wanted: &DynamicObject,
+    error: kube::Error,
+) -> kube::Result<DynamicObject> {
+    let ours = |job: &DynamicObject| {
+        job.annotations().get(names::REQUEST) == wanted.annotations().get(names::REQUEST)
+    };
+    match jobs.get_opt(&wanted.name_any()).await {
+        Ok(Some(job)) if ours(&job) => Ok(job),
+        _ => Err(error),
     }
 }
 

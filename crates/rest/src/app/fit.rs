@@ -1,6 +1,6 @@
 //! Will it fit? The scheduler's own arithmetic, asked before submitting.
 
-use astrago_plan::fit::{Cluster, PodNeed, Verdict};
+use astrago_plan::fit::{Cluster, PodNeed, Verdict, Waiting};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::places::{holds_room, queued};
 use super::{Error, Result, create, preview};
 use crate::context::Context;
 use crate::identity::Caller;
-use crate::model::{Amounts, Fit, FitVerdict};
+use crate::model::{Amounts, Cause, Fit, FitVerdict};
 use crate::view;
 use crate::world::Tables;
 
@@ -43,21 +43,31 @@ pub(crate) fn fit(context: &Context, caller: &Caller, body: &Value) -> Result<Fi
         source: Box::new(error),
     })?;
     let (total, used) = sums(&tables);
-    let ahead = queued(&tables).len();
-    let (verdict, reason) = match cluster.verdict(&wanted) {
+    let ahead = ahead(&tables, request.priority.unwrap_or(0));
+    let (verdict, reason, cause) = match cluster.verdict(&wanted) {
         Verdict::Now(_) if ahead > 0 => (
             FitVerdict::WouldWait,
             match ahead {
                 1 => "there is room, but 1 job waits before it".to_owned(),
                 _ => format!("there is room, but {ahead} jobs wait before it"),
             },
+            Cause::new("behind").with("ahead", ahead),
         ),
         Verdict::Now(_) => (
             FitVerdict::FitsNow,
             "there is room for all nodes now".to_owned(),
+            Cause::new("fits"),
         ),
-        Verdict::Later(cause) => (FitVerdict::WouldWait, cause.to_string()),
-        Verdict::Never(cause) => (FitVerdict::NeverFits, cause.to_string()),
+        Verdict::Later(cause) => (
+            FitVerdict::WouldWait,
+            cause.to_string(),
+            view::cause_of(&cause),
+        ),
+        Verdict::Never(cause) => (
+            FitVerdict::NeverFits,
+            cause.to_string(),
+            view::cause_of(&cause),
+        ),
     };
     let wait_seconds = (verdict == FitVerdict::WouldWait)
         .then(|| estimate(context, &tables))
@@ -65,11 +75,25 @@ pub(crate) fn fit(context: &Context, caller: &Caller, body: &Value) -> Result<Fi
     Ok(Fit {
         verdict,
         reason,
+        cause,
         needs,
         free: total.minus(&used),
         total,
         wait_seconds,
     })
+}
+
+/// How many jobs would be started before a new one of this priority. One that can never fit is not
+/// among them: the scheduler does not keep room for it.
+fn ahead(tables: &Tables, priority: i64) -> usize {
+    let waits = |sentence: String| {
+        let Ok(waiting) = sentence.parse::<Waiting>();
+        !waiting.cause.is_final()
+    };
+    queued(tables)
+        .into_iter()
+        .filter(|entry| entry.priority >= priority && waits(entry.job.message()))
+        .count()
 }
 
 fn sums(tables: &Tables) -> (Amounts, Amounts) {

@@ -13,7 +13,8 @@ use crate::form::{manifest, name};
 use crate::history::Record;
 use crate::identity::{Access, Caller};
 use crate::model::{
-    Deleted, Failure, JobDetail, JobEvent, JobState, JobStatus, JobSummary, Progress, Waiting,
+    Deleted, Failure, JobDetail, JobEvent, JobState, JobStatus, JobSummary, Progress, Usage,
+    Waiting,
 };
 use crate::view::Job;
 use crate::world::Key;
@@ -103,10 +104,22 @@ pub(crate) fn detail(context: &Context, job: &Job) -> JobDetail {
         failure: (summary.state == JobState::Failed)
             .then(|| failure(context, job))
             .flatten(),
-        usage: job.usage(now),
+        usage: usage(context, job),
         metrics,
         summary,
     }
+}
+
+/// What a job has cost: what its pods of now hold, and what those that are gone have held.
+pub(crate) fn usage(context: &Context, job: &Job) -> Usage {
+    let uid = job.job.uid().unwrap_or_default();
+    let now = job.usage_of_pods(context.now());
+    let gone = context.history.costs_of_others(&uid, &now);
+    let gone = gone.unwrap_or_else(|error| {
+        tracing::warn!(uid, error = %crate::error::chain(&error), "failed to read what a job has cost");
+        Usage::default()
+    });
+    now.iter().fold(gone, |sum, (_, usage)| sum.plus(usage))
 }
 
 fn waiting(context: &Context, job: &Job) -> Waiting {
@@ -118,6 +131,7 @@ fn waiting(context: &Context, job: &Job) -> Waiting {
     Waiting {
         position: position.and_then(|at| i64::try_from(at + 1).ok()),
         reason: job.message(),
+        cause: job.cause(),
     }
 }
 
@@ -194,6 +208,10 @@ pub(crate) async fn delete(context: &Context, caller: &Caller, key: &Key) -> Res
         propagation_policy: Some(PropagationPolicy::Background),
         ..DeleteParams::default()
     };
+    // A job that is deleted right after it was made may have no record yet.
+    if find(context, caller, key).await.is_ok() {
+        super::record::write(context, key).await;
+    }
     match jobs.delete(&key.name, &parameters).await {
         Ok(_) => {}
         Err(kube::Error::Api(status)) if status.code == 404 => {

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use astrago_api::quantity::Amount;
 use astrago_api::{ClusterTrainingRuntime, labels};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{
     Node, PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod, ResourceQuota, Secret,
     VolumeResourceRequirements,
 };
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
@@ -18,8 +20,8 @@ use crate::context::Context;
 use crate::form::{name, quantity};
 use crate::identity::{Access, Caller};
 use crate::model::{
-    Amounts, Claim, ClaimRequest, FieldError, JobState, Namespace, NodeInfo, Preset, Queue,
-    QueueEntry, Quota, Runtime, SecretInfo, SecretRequest,
+    Amounts, Claim, ClaimRequest, FieldError, JobState, Namespace, NodeInfo, Preset, Priority,
+    Queue, QueueEntry, Quota, Runtime, SecretInfo, SecretRequest,
 };
 use crate::names;
 use crate::view::{self, Job};
@@ -166,6 +168,7 @@ pub(crate) async fn queue(context: &Context, caller: &Caller) -> Result<Queue> {
         }
         items.push(QueueEntry {
             reason: entry.job.message(),
+            cause: entry.job.cause(),
             needs: entry.job.per_node.times(entry.job.num_nodes),
             since: entry.job.created_at(),
             name: entry.key.name,
@@ -300,6 +303,9 @@ pub(crate) async fn namespaces(context: &Context, caller: &Caller) -> Result<Vec
         .collect())
 }
 
+/// The ResourceQuota that this API sets.
+const QUOTA: &str = "astrago";
+
 fn quota_view(quota: &ResourceQuota) -> Quota {
     let plain = |list: Option<&BTreeMap<String, Quantity>>| {
         list.into_iter()
@@ -318,6 +324,37 @@ fn quota_view(quota: &ResourceQuota) -> Quota {
     }
 }
 
+/// A namespace's quota; empty where there is none.
+pub(crate) async fn quota(context: &Context, caller: &Caller, namespace: &str) -> Result<Quota> {
+    let api: Api<ResourceQuota> = Api::namespaced(context.gate.client(caller), namespace);
+    let found = api
+        .get_opt(QUOTA)
+        .await
+        .map_err(|error| Error::cluster("read the quota", error))?;
+    Ok(found.as_ref().map(quota_view).unwrap_or_default())
+}
+
+/// The priorities that administrators have defined. Those of the system itself are not for jobs.
+pub(crate) async fn priorities(context: &Context) -> Result<Vec<Priority>> {
+    let api: Api<PriorityClass> = Api::all(context.client.clone());
+    let found = api
+        .list(&ListParams::default())
+        .await
+        .map_err(|error| Error::cluster("list the priorities", error))?;
+    let mut priorities: Vec<Priority> = found
+        .iter()
+        .filter(|class| !class.name_any().starts_with("system-"))
+        .map(|class| Priority {
+            name: class.name_any(),
+            value: i64::from(class.value.unwrap_or(0)),
+            description: class.description.clone(),
+            default: class.global_default == Some(true),
+        })
+        .collect();
+    priorities.sort_by(|left, right| (right.value, &left.name).cmp(&(left.value, &right.name)));
+    Ok(priorities)
+}
+
 /// Sets a namespace's quota; RBAC keeps it to administrators.
 pub(crate) async fn set_quota(
     context: &Context,
@@ -326,7 +363,11 @@ pub(crate) async fn set_quota(
     quota: &Quota,
 ) -> Result<Quota> {
     let wrong = quota.hard.iter().filter_map(|(resource, amount)| {
-        let message = quantity::parse_milli(amount).err()?;
+        let message = match quantity::read(amount) {
+            Ok(amount) if amount < Amount::ZERO => "must not be negative".to_owned(),
+            Ok(_) => return None,
+            Err(message) => message,
+        };
         Some(FieldError::new(format!("hard.{resource}"), message))
     });
     let wrong: Vec<FieldError> = wrong.collect();
@@ -336,12 +377,12 @@ pub(crate) async fn set_quota(
     let api: Api<ResourceQuota> = Api::namespaced(context.gate.client(caller), namespace);
     let object = json!({
         "apiVersion": "v1", "kind": "ResourceQuota",
-        "metadata": { "name": "astrago" },
+        "metadata": { "name": QUOTA },
         "spec": { "hard": quota.hard },
     });
     let made = api
         .patch(
-            "astrago",
+            QUOTA,
             &PatchParams::apply("astrago-rest").force(),
             &Patch::Apply(object),
         )
@@ -371,7 +412,7 @@ pub(crate) async fn create_claim(
     let checks = [
         ("namespace", name::check_label(&request.namespace).err()),
         ("name", name::check_subdomain(&request.name).err()),
-        ("size", check_size(&request.size).err()),
+        ("size", quantity::read_positive(&request.size).err()),
     ];
     refuse(checks)?;
     let api: Api<PersistentVolumeClaim> =
@@ -396,15 +437,6 @@ pub(crate) async fn create_claim(
         .await
         .map_err(|error| Error::cluster("create the volume", error))?;
     Ok(claim_view(&made))
-}
-
-fn check_size(size: &str) -> Result<(), String> {
-    let milli = quantity::parse_milli(size)?;
-    if milli <= 0 {
-        Err("must be more than nothing".to_owned())
-    } else {
-        Ok(())
-    }
 }
 
 fn refuse<const N: usize>(checks: [(&str, Option<String>); N]) -> Result<()> {

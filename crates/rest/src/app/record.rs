@@ -35,6 +35,9 @@ pub(crate) async fn write(context: &Context, key: &Key) {
         events: events::of_job(&context.world.read(), key),
     };
     report(context.history.put(&record, context.now()), key);
+    let costs = job.usage_of_pods(context.now());
+    report(context.history.put_costs(&uid, &costs), key);
+    super::webhooks::notice(context, &record.detail.summary);
     if finished && context.logbook.all_complete(&uid) {
         context.logbook.forget(&uid);
     }

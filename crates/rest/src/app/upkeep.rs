@@ -22,9 +22,6 @@ const INTERVAL: Duration = Duration::from_mins(5);
 /// An object younger than this may belong to a create that is under way.
 const GRACE_SECONDS: i64 = 60;
 
-/// How long the history of a job that is gone is kept.
-const KEPT_SECONDS: i64 = 30 * 24 * 3600;
-
 /// Runs until the context stops.
 pub(crate) async fn run(context: Arc<Context>) {
     let mut turn = tokio::time::interval(INTERVAL);
@@ -80,14 +77,29 @@ where
     Ok(())
 }
 
-fn expire(context: &Context) {
-    let before = jiff::Timestamp::from_second(context.now().as_second() - KEPT_SECONDS);
-    let expired = before.ok().map(|before| context.history.expire(before));
-    match expired {
-        Some(Ok(jobs)) => jobs.iter().for_each(|uid| context.logbook.remove(uid)),
-        Some(Err(error)) => {
-            tracing::warn!(error = %crate::error::chain(&error), "failed to forget old jobs");
-        }
-        None => {}
+/// Forgets what is too old, and then the oldest while there is too much.
+pub(crate) fn expire(context: &Context) {
+    if let Err(error) = try_expire(context) {
+        tracing::warn!(error = %crate::error::chain(&error), "failed to forget old jobs");
     }
+}
+
+fn try_expire(context: &Context) -> crate::history::Result<()> {
+    let age = i64::try_from(context.retention.age.as_secs()).unwrap_or(i64::MAX);
+    let second = context.now().as_second().saturating_sub(age);
+    if let Ok(before) = jiff::Timestamp::from_second(second) {
+        for uid in context.history.expire(before)? {
+            context.logbook.remove(&uid);
+        }
+    }
+    let mut size = context.logbook.size();
+    while size > context.retention.bytes {
+        let Some(uid) = context.history.expire_oldest()? else {
+            // What is left belongs to jobs that exist.
+            return Ok(());
+        };
+        size = size.saturating_sub(context.logbook.size_of(&uid));
+        context.logbook.remove(&uid);
+    }
+    Ok(())
 }

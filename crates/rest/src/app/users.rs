@@ -18,8 +18,8 @@ use crate::model::{CreatedUser, NewUser, User, WhoAmI};
 use crate::names;
 
 /// Where the embedded API server looks for users' tokens, and of what type they are.
-const TOKEN_NAMESPACE: &str = "kube-system";
-const TOKEN_TYPE: &str = "astrago.io/token";
+pub(super) const TOKEN_NAMESPACE: &str = "kube-system";
+pub(super) const TOKEN_TYPE: &str = "astrago.io/token";
 
 /// Who the caller is.
 pub(crate) fn who_am_i(context: &Context, caller: &Caller) -> WhoAmI {
@@ -102,7 +102,8 @@ pub(crate) async fn add(
 
 pub(crate) async fn list(context: &Context, caller: &Caller) -> Result<Vec<User>> {
     let secrets: Api<Secret> = Api::namespaced(context.gate.client(caller), TOKEN_NAMESPACE);
-    let parameters = ListParams::default().labels(names::USER);
+    // Further tokens of a user do not carry this label.
+    let parameters = ListParams::default().labels(names::USER_NAMESPACE);
     let found = secrets
         .list(&parameters)
         .await
@@ -124,14 +125,14 @@ pub(crate) async fn list(context: &Context, caller: &Caller) -> Result<Vec<User>
         .collect())
 }
 
-/// Takes a user's token away; their namespace and jobs stay.
+/// Takes all of a user's tokens away; their namespace and jobs stay.
 pub(crate) async fn remove(context: &Context, caller: &Caller, user: &str) -> Result<()> {
     let secrets: Api<Secret> = Api::namespaced(context.gate.client(caller), TOKEN_NAMESPACE);
     match secrets
         .delete(&secret_name(user), &DeleteParams::default())
         .await
     {
-        Ok(_) => Ok(()),
+        Ok(_) => super::tokens::revoke_all(context, user).await,
         Err(kube::Error::Api(status)) if status.code == 404 => Err(Error::NotFound {
             kind: "user",
             name: user.to_owned(),

@@ -1,6 +1,6 @@
 //! What the last lines of a log say about a failure.
 
-use crate::model::FailureKind;
+use crate::model::{Cause, FailureKind};
 
 /// A cause that was found in a log.
 pub(super) struct Found {
@@ -8,6 +8,8 @@ pub(super) struct Found {
     /// What happened, to stand after "Worker 1".
     what: String,
     pub(super) hint: Option<String>,
+    /// The same for programs.
+    pub(super) cause: Cause,
     pub(super) evidence: Vec<String>,
     /// Whether it is what happens to a node whose peer has gone.
     pub(super) is_consequence: bool,
@@ -40,6 +42,10 @@ pub(super) fn find(tail: &[String]) -> Option<Found> {
                 kind: rule.kind,
                 what: (rule.what)(line),
                 hint: rule.hint.map(str::to_owned),
+                cause: match rule.text {
+                    Some(words) => Cause::new(rule.code).with("text", after(line, words)),
+                    None => Cause::new(rule.code),
+                },
                 evidence,
                 is_consequence: rule.is_consequence,
             });
@@ -49,6 +55,7 @@ pub(super) fn find(tail: &[String]) -> Option<Found> {
     Some(Found {
         kind: FailureKind::PythonException,
         what: format!("raised an exception: {line}"),
+        cause: Cause::new("python_exception").with("text", line.as_str()),
         hint: None,
         evidence: stack(tail, at),
         is_consequence: false,
@@ -60,6 +67,10 @@ struct Rule {
     kind: FailureKind,
     what: fn(&str) -> String,
     hint: Option<&'static str>,
+    /// The name of this cause for programs.
+    code: &'static str,
+    /// With what comes after these words in the line as its `text`; the whole line without them.
+    text: Option<&'static str>,
     is_consequence: bool,
 }
 
@@ -74,6 +85,8 @@ const RULES: &[Rule] = &[
         kind: FailureKind::GpuOutOfMemory,
         what: |_| "ran out of GPU memory".to_owned(),
         hint: Some("use a smaller batch, or more or larger GPUs"),
+        code: "gpu_out_of_memory",
+        text: None,
         is_consequence: false,
     },
     Rule {
@@ -86,6 +99,8 @@ const RULES: &[Rule] = &[
             )
         },
         hint: Some("use an image, or with --images host a --python environment, that has it"),
+        code: "missing_module",
+        text: Some("No module named"),
         is_consequence: false,
     },
     Rule {
@@ -93,6 +108,8 @@ const RULES: &[Rule] = &[
         kind: FailureKind::SyntaxError,
         what: |line| format!("could not be read by Python: {line}"),
         hint: None,
+        code: "syntax_error",
+        text: Some(""),
         is_consequence: false,
     },
     Rule {
@@ -100,6 +117,8 @@ const RULES: &[Rule] = &[
         kind: FailureKind::OutOfMemory,
         what: |_| "ran out of memory".to_owned(),
         hint: Some("raise the memory limit, or use a smaller batch"),
+        code: "out_of_memory",
+        text: None,
         is_consequence: false,
     },
     Rule {
@@ -107,6 +126,8 @@ const RULES: &[Rule] = &[
         kind: FailureKind::DiskFull,
         what: |_| "found no space left to write to".to_owned(),
         hint: Some("write to a volume with more room; for /dev/shm add a volume with memory"),
+        code: "disk_full",
+        text: None,
         is_consequence: false,
     },
     Rule {
@@ -123,6 +144,8 @@ const RULES: &[Rule] = &[
         kind: FailureKind::CollectiveTimeout,
         what: |_| "lost the connection to another worker".to_owned(),
         hint: Some("look at the log of the worker that ended first"),
+        code: "peer_lost",
+        text: None,
         is_consequence: true,
     },
     Rule {
@@ -135,6 +158,8 @@ const RULES: &[Rule] = &[
         kind: FailureKind::CollectiveTimeout,
         what: |_| "waited too long for the other workers in a collective operation".to_owned(),
         hint: Some("one worker may hang or be much slower; compare their logs"),
+        code: "collective_timeout",
+        text: None,
         is_consequence: true,
     },
     Rule {
@@ -151,6 +176,8 @@ const RULES: &[Rule] = &[
         hint: Some(
             "all workers must start and use the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE",
         ),
+        code: "rendezvous_failed",
+        text: None,
         is_consequence: true,
     },
     Rule {
@@ -164,6 +191,8 @@ const RULES: &[Rule] = &[
         kind: FailureKind::GitClone,
         what: |line| format!("could not fetch its code or data: {line}"),
         hint: Some("check the address and the branch, and whether this machine may reach it"),
+        code: "fetch_failed",
+        text: Some(""),
         is_consequence: false,
     },
     Rule {
@@ -171,6 +200,8 @@ const RULES: &[Rule] = &[
         kind: FailureKind::CommandNotFound,
         what: |line| format!("could not find its command: {line}"),
         hint: Some("check the command, and whether the image has the program"),
+        code: "command_not_found",
+        text: Some(""),
         is_consequence: false,
     },
     Rule {
@@ -178,6 +209,8 @@ const RULES: &[Rule] = &[
         kind: FailureKind::FileNotFound,
         what: |line| format!("did not find a file: {line}"),
         hint: Some("training code appears at /workspace/scripts; data must be mounted as a volume"),
+        code: "file_not_found",
+        text: Some(""),
         is_consequence: false,
     },
 ];

@@ -58,6 +58,20 @@ pub(crate) fn check_subdomain(name: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Checks a text that people give a thing: on one line, and not empty.
+pub(crate) fn check_text(text: &str, limit: usize) -> Result<(), String> {
+    if text.trim().is_empty() {
+        return Err("must not be empty".to_owned());
+    }
+    if text.chars().count() > limit {
+        return Err(format!("must have at most {limit} characters"));
+    }
+    if text.chars().any(char::is_control) {
+        return Err("must be on one line".to_owned());
+    }
+    Ok(())
+}
+
 /// Checks the name of a TrainJob, which is an RFC 1035 label.
 pub(crate) fn check_job_name(name: &str) -> Result<(), String> {
     check_label(name)?;

@@ -152,11 +152,7 @@ fn read_source(
         )
     } else {
         let size = memory?;
-        let problem = match quantity::parse_milli(&size) {
-            Ok(milli) if milli <= 0 => Some("must be more than nothing".to_owned()),
-            Ok(_) => None,
-            Err(message) => Some(message),
-        };
+        let problem = quantity::read_positive(&size).err();
         ("memory", VolumeSource::Memory(size), problem)
     };
     if let Some(message) = problem {

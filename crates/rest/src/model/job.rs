@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::Cause;
+
 /// A request for a training job, in either form of the API.
 ///
 /// Sizes are given once: nested in `config` (form A) or flat (form B). This type is what clients
@@ -223,6 +225,9 @@ pub struct JobSummary {
     pub runtime: String,
     pub state: JobState,
     pub message: String,
+    /// The message for programs.
+    #[serde(default)]
+    pub cause: Cause,
     pub num_nodes: i64,
     /// Nodes whose training container runs now.
     pub nodes_running: i64,
@@ -316,6 +321,9 @@ pub struct Waiting {
     /// Its place in the queue; 1 goes next.
     pub position: Option<i64>,
     pub reason: String,
+    /// The reason for programs.
+    #[serde(default)]
+    pub cause: Cause,
 }
 
 /// Why a job failed.
@@ -324,6 +332,9 @@ pub struct Failure {
     pub kind: FailureKind,
     /// One or two sentences for the person who wrote the code.
     pub summary: String,
+    /// The summary for programs.
+    #[serde(default)]
+    pub cause: Cause,
     /// The node that failed first.
     pub worker: Option<i64>,
     pub exit_code: Option<i32>,
@@ -359,6 +370,17 @@ pub struct Usage {
     pub cpu_core_hours: f64,
     pub memory_gib_hours: f64,
     pub gpu_hours: f64,
+}
+
+impl Usage {
+    #[must_use]
+    pub(crate) fn plus(&self, other: &Self) -> Self {
+        Self {
+            cpu_core_hours: self.cpu_core_hours + other.cpu_core_hours,
+            memory_gib_hours: self.memory_gib_hours + other.memory_gib_hours,
+            gpu_hours: self.gpu_hours + other.gpu_hours,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

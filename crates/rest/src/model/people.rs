@@ -47,6 +47,43 @@ pub struct User {
     pub created_at: Option<Timestamp>,
 }
 
+/// A token of a user, without the token itself.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Token {
+    /// Names it when it is taken back.
+    pub id: String,
+    pub user: String,
+    /// What the user called it.
+    pub name: String,
+    pub created_at: Option<Timestamp>,
+    pub expires_at: Option<Timestamp>,
+    pub expired: bool,
+    /// Whether the request was made with this token.
+    pub current: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewToken {
+    #[schema(example = "laptop", min_length = 1, max_length = 63)]
+    pub name: String,
+    /// From now; without it the token does not expire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 60, maximum = 315_360_000)]
+    pub expires_in_seconds: Option<i64>,
+    /// Somebody else, for administrators.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+}
+
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+pub struct CreatedToken {
+    #[serde(flatten)]
+    pub info: Token,
+    /// Shown this once; only its digest is kept.
+    pub token: String,
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Audit {
     pub items: Vec<AuditEntry>,

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Amounts;
+use super::{Amounts, Cause};
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct NodeInfo {
@@ -41,6 +41,8 @@ pub struct QueueEntry {
     pub position: i64,
     pub priority: i64,
     pub reason: String,
+    /// The reason for programs.
+    pub cause: Cause,
     pub needs: Amounts,
     pub since: Timestamp,
 }
@@ -55,6 +57,16 @@ pub struct Runtime {
     pub ttl_seconds: Option<i64>,
     pub jobs: Vec<String>,
     pub deprecated: bool,
+}
+
+/// A named priority, as administrators define them.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Priority {
+    pub name: String,
+    pub value: i64,
+    pub description: Option<String>,
+    /// Whether jobs that name none have this one.
+    pub default: bool,
 }
 
 /// A size to choose from in the form.
@@ -121,6 +133,8 @@ pub struct Fit {
     pub verdict: FitVerdict,
     /// A sentence with the numbers.
     pub reason: String,
+    /// The reason for programs.
+    pub cause: Cause,
     pub needs: Amounts,
     pub free: Amounts,
     pub total: Amounts,
@@ -134,17 +148,4 @@ pub enum FitVerdict {
     FitsNow,
     WouldWait,
     NeverFits,
-}
-
-/// Where a namespace wants to be told about its jobs.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct Webhook {
-    #[schema(example = "http://127.0.0.1:9000/hook")]
-    pub url: String,
-    /// Signs the body; written once and never shown again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret: Option<String>,
-    /// Of `completed`, `failed`, `restarted`; all when empty.
-    #[serde(default)]
-    pub events: Vec<String>,
 }

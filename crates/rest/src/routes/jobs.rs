@@ -17,7 +17,7 @@ use crate::extract::{Json, Name, Parameters};
 use crate::identity::Caller;
 use crate::model::{
     CreateRequest, CreateResponse, Deleted, ErrorBody, Fit, JobDetail, JobEvent, JobList, JobState,
-    JobStatus, Metric, Preview,
+    JobStatus, Metric, Preview, UsageOverTime,
 };
 use crate::world::Key;
 
@@ -33,6 +33,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
         .routes(routes!(restart))
         .routes(routes!(events))
         .routes(routes!(metrics))
+        .routes(routes!(usage))
         .routes(routes!(manifest))
         .routes(routes!(clone))
         .routes(routes!(preview))
@@ -250,6 +251,25 @@ async fn metrics(
     };
     let uid = app::logs::uid(&context, &caller, &key).await?;
     Ok(Answer(context.logbook.metrics(&uid)))
+}
+
+/// What the nodes of a job used over time: processors, memory, GPUs.
+#[utoipa::path(get, path = "/api/trainjobs/{name}/usage", tag = "jobs",
+    params(("name" = String, Path), ("namespace" = Option<String>, Query)),
+    responses((status = 200, body = UsageOverTime), (status = "4XX", body = ErrorBody)))]
+async fn usage(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    Name(name): Name,
+    parameters: Parameters,
+) -> Result<Answer<UsageOverTime>> {
+    let key = Key {
+        namespace: parameters.namespace(&caller)?,
+        name,
+    };
+    Ok(Answer(
+        app::sampling::of_job(&context, &caller, &key).await?,
+    ))
 }
 
 /// The TrainJob as YAML, ready for `kubectl apply`.

@@ -10,27 +10,29 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::app::{Error, apply, places};
+use crate::app::{Error, apply, places, sampling};
 use crate::context::Context;
 use crate::error::Result;
 use crate::extract::{Json, Name, Parameters};
 use crate::identity::{Access, Caller};
 use crate::metrics;
 use crate::model::{
-    Claim, ClaimRequest, ErrorBody, Namespace, NodeInfo, Preset, Queue, Quota, Runtime, SecretInfo,
-    SecretRequest,
+    Claim, ClaimRequest, ErrorBody, Namespace, NodeInfo, Preset, Priority, Queue, Quota, Runtime,
+    SecretInfo, SecretRequest, UsageOverTime,
 };
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
     OpenApiRouter::new()
         .routes(routes!(nodes))
+        .routes(routes!(machine_usage))
         .routes(routes!(queue))
+        .routes(routes!(priorities))
         .routes(routes!(runtimes))
         .routes(routes!(runtime))
         .routes(routes!(set_max_restarts))
         .routes(routes!(presets))
         .routes(routes!(namespaces))
-        .routes(routes!(set_quota))
+        .routes(routes!(quota, set_quota))
         .routes(routes!(claims, create_claim))
         .routes(routes!(secrets, put_secret))
         .routes(routes!(apply_object))
@@ -46,6 +48,29 @@ async fn nodes(
     caller: Caller,
 ) -> Result<Answer<Vec<NodeInfo>>> {
     Ok(Answer(places::nodes(&context, &caller).await?))
+}
+
+/// What a machine used over the last day.
+#[utoipa::path(get, path = "/api/nodes/{name}/usage", tag = "cluster", params(("name" = String, Path)),
+    responses((status = 200, body = UsageOverTime), (status = "4XX", body = ErrorBody)))]
+async fn machine_usage(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    Name(name): Name,
+) -> Result<Answer<UsageOverTime>> {
+    Ok(Answer(
+        sampling::of_machine(&context, &caller, &name).await?,
+    ))
+}
+
+/// The priorities that jobs can have, the highest first.
+#[utoipa::path(get, path = "/api/priorities", tag = "cluster",
+    responses((status = 200, body = Vec<Priority>), (status = "4XX", body = ErrorBody)))]
+async fn priorities(
+    State(context): State<Arc<Context>>,
+    _: Caller,
+) -> Result<Answer<Vec<Priority>>> {
+    Ok(Answer(places::priorities(&context).await?))
 }
 
 /// The jobs that wait, in the order in which they will start, and why they wait.
@@ -113,6 +138,17 @@ async fn namespaces(
     caller: Caller,
 ) -> Result<Answer<Vec<Namespace>>> {
     Ok(Answer(places::namespaces(&context, &caller).await?))
+}
+
+/// A namespace's quota, and how much of it is used.
+#[utoipa::path(get, path = "/api/namespaces/{name}/quota", tag = "cluster", params(("name" = String, Path)),
+    responses((status = 200, body = Quota), (status = "4XX", body = ErrorBody)))]
+async fn quota(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    Name(name): Name,
+) -> Result<Answer<Quota>> {
+    Ok(Answer(places::quota(&context, &caller, &name).await?))
 }
 
 /// Set a namespace's quota; for administrators.

@@ -2,29 +2,25 @@
 
 use std::collections::BTreeMap;
 
+use astrago_api::quantity::Amount;
 use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use crate::form::quantity;
 use crate::model::Amounts;
 
 impl Amounts {
     pub(crate) fn of(list: &BTreeMap<String, Quantity>) -> Self {
-        let milli = |name: &str| {
-            list.get(name)
-                .and_then(|quantity| quantity::parse_milli(&quantity.0).ok())
-        };
-        let gpu = list
+        let read = |quantity: &Quantity| Amount::try_from(quantity).ok();
+        let named = |name: &str| list.get(name).and_then(read).unwrap_or_default();
+        let gpu: Amount = list
             .iter()
             .filter(|(name, _)| name.to_ascii_lowercase().contains("gpu"))
-            .filter_map(|(_, quantity)| quantity::parse_milli(&quantity.0).ok())
+            .filter_map(|(_, quantity)| read(quantity))
             .sum();
-        #[expect(clippy::cast_precision_loss, reason = "cores have few digits")]
-        let cpu = milli("cpu").unwrap_or(0) as f64 / 1000.0;
         Self {
-            cpu,
-            memory: whole(milli("memory").unwrap_or(0)),
-            gpu: whole(gpu),
+            cpu: cores(named("cpu")),
+            memory: named("memory").units_up(),
+            gpu: gpu.units_up(),
         }
     }
 
@@ -90,6 +86,9 @@ pub(crate) fn of_pod(pod: &Pod) -> Amounts {
         })
 }
 
-fn whole(milli: i128) -> i64 {
-    i64::try_from(quantity::whole(milli)).unwrap_or(i64::MAX)
+/// An amount of processors as people write it.
+pub(crate) fn cores(amount: Amount) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "cores have few digits")]
+    let millis = amount.millis_up() as f64;
+    millis / 1000.0
 }

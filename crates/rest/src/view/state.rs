@@ -5,8 +5,8 @@ use std::sync::Arc;
 use astrago_api::conditions;
 use k8s_openapi::api::core::v1::Pod;
 
-use super::{Job, nodes};
-use crate::model::JobState;
+use super::{Job, nodes, waiting};
+use crate::model::{Cause, JobState};
 
 pub(super) fn state(job: &Job) -> JobState {
     if job.job.is_failed() {
@@ -57,6 +57,24 @@ pub(super) fn message(job: &Job) -> String {
         JobState::Restarting => format!("restart {} after a failure", job.restarts()),
         JobState::Pending => pending(job),
         JobState::Complete | JobState::Failed => state.as_str().to_owned(),
+    }
+}
+
+/// The message for programs.
+pub(super) fn cause(job: &Job) -> Cause {
+    match state(job) {
+        JobState::Suspended => Cause::new("suspended"),
+        JobState::Running => Cause::new("running")
+            .with("running", nodes::running(&job.pods))
+            .with("wanted", job.num_nodes),
+        JobState::Restarting => Cause::new("restarting").with("restarts", job.restarts()),
+        JobState::Pending => match job.pods.iter().find_map(|pod| nodes::unscheduled(pod)) {
+            Some(sentence) => waiting::cause_of_sentence(&sentence),
+            None if job.pods.is_empty() => Cause::new("waiting_for_pods"),
+            None => Cause::new("starting"),
+        },
+        JobState::Complete => Cause::new("complete"),
+        JobState::Failed => Cause::new("failed").with("text", message(job)),
     }
 }
 

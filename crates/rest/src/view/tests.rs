@@ -107,8 +107,8 @@ fn time_is_split_into_queued_starting_and_training() {
             training_seconds: Some(180)
         }
     );
-    let usage = job.usage(Timestamp::UNIX_EPOCH);
-    assert!((usage.cpu_core_hours - 2.0 * 240.0 / 3600.0).abs() < 1e-9);
+    let usage = job.usage_of_pods(Timestamp::UNIX_EPOCH);
+    assert!((usage[0].1.cpu_core_hours - 2.0 * 240.0 / 3600.0).abs() < 1e-9);
 }
 
 #[test]

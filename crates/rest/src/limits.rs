@@ -1,0 +1,146 @@
+//! How much one user may ask for at once, so that a script in a loop does not take the server from
+//! everybody else.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use jiff::Timestamp;
+
+use crate::identity::Caller;
+
+/// What each user may do. Administrators are not limited.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    pub reads: Limit,
+    pub changes: Limit,
+}
+
+/// So many requests per second in the long run, and so many at once.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limit {
+    pub per_second: f64,
+    pub burst: f64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            reads: Limit {
+                per_second: 200.0,
+                burst: 1000.0,
+            },
+            changes: Limit {
+                per_second: 20.0,
+                burst: 200.0,
+            },
+        }
+    }
+}
+
+/// Counts requests by user.
+pub(crate) struct Limiter {
+    limits: Option<Limits>,
+    buckets: Mutex<HashMap<(String, bool), Bucket>>,
+}
+
+struct Bucket {
+    left: f64,
+    at: Timestamp,
+}
+
+/// Beyond this many users those whose bucket is full again are forgotten.
+const MOST: usize = 10_000;
+
+impl Limiter {
+    pub(crate) fn new(limits: Option<Limits>) -> Self {
+        Self {
+            limits,
+            buckets: Mutex::default(),
+        }
+    }
+
+    /// Counts a request; when there are too many, tells after how many seconds to come back.
+    pub(crate) fn count(&self, caller: &Caller, changes: bool, now: Timestamp) -> Result<(), u64> {
+        let Some(limits) = self.limits.filter(|_| !caller.is_admin()) else {
+            return Ok(());
+        };
+        let limit = if changes {
+            limits.changes
+        } else {
+            limits.reads
+        };
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        if buckets.len() >= MOST {
+            buckets.retain(|(_, changes), bucket| {
+                let limit = if *changes {
+                    limits.changes
+                } else {
+                    limits.reads
+                };
+                bucket.filled(limit, now) < limit.burst
+            });
+        }
+        let bucket = buckets
+            .entry((caller.user.clone(), changes))
+            .or_insert(Bucket {
+                left: limit.burst,
+                at: now,
+            });
+        bucket.left = bucket.filled(limit, now);
+        bucket.at = now;
+        if bucket.left >= 1.0 {
+            bucket.left -= 1.0;
+            return Ok(());
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a few seconds"
+        )]
+        let seconds = ((1.0 - bucket.left) / limit.per_second).ceil() as u64;
+        Err(seconds.clamp(1, 3600))
+    }
+}
+
+impl Bucket {
+    fn filled(&self, limit: Limit, now: Timestamp) -> f64 {
+        let passed = now.duration_since(self.at).as_secs_f64().max(0.0);
+        (self.left + passed * limit.per_second).min(limit.burst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller(user: &str, groups: &[&str]) -> Caller {
+        Caller {
+            user: user.to_owned(),
+            groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+            token: None,
+            expires_at: None,
+        }
+    }
+
+    #[test]
+    fn a_user_is_limited_and_others_are_not() {
+        let limit = Limit {
+            per_second: 0.5,
+            burst: 2.0,
+        };
+        let limiter = Limiter::new(Some(Limits {
+            reads: Limits::default().reads,
+            changes: limit,
+        }));
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let kim = caller("kim", &[]);
+        assert_eq!(limiter.count(&kim, true, at(0)), Ok(()));
+        assert_eq!(limiter.count(&kim, true, at(0)), Ok(()));
+        assert_eq!(limiter.count(&kim, true, at(0)), Err(2));
+        assert_eq!(limiter.count(&kim, false, at(0)), Ok(()));
+        assert_eq!(limiter.count(&caller("lee", &[]), true, at(0)), Ok(()));
+        assert_eq!(limiter.count(&kim, true, at(2)), Ok(()));
+        let admin = caller("admin", &["system:masters"]);
+        assert!((0..1000).all(|_| limiter.count(&admin, true, at(0)).is_ok()));
+    }
+}

@@ -1,0 +1,35 @@
+//! What jobs and machines really use, over time.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Measurements over time, one series per node of a job, or one for a machine.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct UsageOverTime {
+    /// Seconds between two measurements; old ones are thinned out.
+    pub interval_seconds: i64,
+    pub series: Vec<UsageSeries>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct UsageSeries {
+    /// The rank; absent for a machine.
+    pub worker: Option<i64>,
+    pub points: Vec<UsagePoint>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct UsagePoint {
+    pub time: Timestamp,
+    /// In cores.
+    pub cpu: f64,
+    /// In bytes.
+    pub memory: i64,
+    /// How busy the GPUs were, in whole GPUs, where that is measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<f64>,
+    /// In bytes, where that is measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_memory: Option<i64>,
+}

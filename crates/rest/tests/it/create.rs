@@ -1,0 +1,317 @@
+//! Creating jobs: what is made, once, and nothing half-made.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use astrago_api::TrainJob;
+use axum::http::{Method, StatusCode};
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
+use kube::api::ListParams;
+use kube::client::Body;
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use crate::harness::{ADMIN, Site, form_a, form_b};
+
+#[tokio::test]
+async fn both_forms_make_a_configmap_and_a_trainjob_and_answer_as_documented() {
+    let site = Site::start().await;
+    let token = site.user("kim").await;
+    for form in [form_a("kim", "user-kim"), form_b("kim", "user-kim")] {
+        let made = site.post("/api/trainjob/create", &token, &form).await.ok();
+        assert_eq!(made["status"], "success");
+        assert_eq!(made["namespace"], "user-kim");
+        let name = made["trainjob_name"].as_str().unwrap();
+        assert!(name.starts_with("kim-job-"), "{name}");
+        let status = format!("/api/trainjob/{name}/status?namespace=user-kim");
+        let status = site.until(&status, &token, |_| true).await;
+        let keys: Vec<&String> = status.as_object().unwrap().keys().collect();
+        assert_eq!(
+            keys,
+            [
+                "completed_at",
+                "created_at",
+                "message",
+                "state",
+                "trainjob_name"
+            ]
+        );
+        assert_eq!(status["state"], "Pending");
+        let maps: Api<ConfigMap> = Api::namespaced(site.plane.client.clone(), "user-kim");
+        let code = maps.get(&format!("{name}-train-script")).await.unwrap();
+        assert_eq!(code.immutable, Some(true));
+        assert_eq!(code.owner_references()[0].name, name);
+    }
+    let maps: Api<ConfigMap> = Api::namespaced(site.plane.client.clone(), "user-kim");
+    for system in ["pytorch-pet-setup", "tensorflow-tf-config-generator"] {
+        assert!(maps.get_opt(system).await.unwrap().is_some(), "{system}");
+    }
+}
+
+#[tokio::test]
+async fn a_form_becomes_the_documented_trainjob() {
+    let site = Site::start().await;
+    let made = site
+        .post("/api/trainjob/create", ADMIN, &form_b("kim", "user-kim"))
+        .await
+        .ok();
+    let name = made["trainjob_name"].as_str().unwrap();
+    let jobs: Api<TrainJob> = Api::namespaced(site.plane.client.clone(), "user-kim");
+    let job = serde_json::to_value(jobs.get(name).await.unwrap()).unwrap();
+    let trainer = &job["spec"]["trainer"];
+    assert_eq!(trainer["image"], "tensorflow/tensorflow:2.15.0");
+    assert_eq!(trainer["numNodes"], 2);
+    assert_eq!(trainer["command"][0], "bash");
+    assert_eq!(trainer["command"][1], "-c");
+    let script = trainer["command"][2].as_str().unwrap();
+    assert!(script.contains("/shared-env/tf_config.env"), "{script}");
+    assert!(
+        script
+            .trim_end()
+            .ends_with("python3 /workspace/scripts/train.py"),
+        "{script}"
+    );
+    let resources = json!({
+        "requests": { "cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1" },
+        "limits": { "cpu": "2", "memory": "2Gi", "nvidia.com/gpu": "1" },
+    });
+    assert_eq!(trainer["resourcesPerNode"], resources);
+    let without_gpus = site
+        .post("/api/trainjob/create", ADMIN, &form_a("kim", "user-kim"))
+        .await
+        .ok();
+    let job = jobs
+        .get(without_gpus["trainjob_name"].as_str().unwrap())
+        .await
+        .unwrap();
+    let job = serde_json::to_string(&job.spec).unwrap();
+    assert!(!job.contains("nvidia.com/gpu"), "{job}");
+}
+
+#[tokio::test]
+async fn many_creates_in_one_second_make_as_many_jobs() {
+    let site = Site::start().await;
+    let token = site.user("kim").await;
+    let form = form_a("kim", "user-kim");
+    let all = (0..32).map(|_| site.post("/api/trainjob/create", &token, &form));
+    let mut names: Vec<String> = join_all(all)
+        .await
+        .into_iter()
+        .map(|answer| answer.ok()["trainjob_name"].as_str().unwrap().to_owned())
+        .collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 32);
+}
+
+#[tokio::test]
+async fn a_repeated_request_with_a_key_makes_one_job() {
+    let mut site = Site::start().await;
+    let (kim, lee) = (site.user("kim").await, site.user("lee").await);
+    let form = form_a("kim", "user-kim");
+    let create = async |site: &Site, token: &str, form: &Value| {
+        let headers = [("idempotency-key", "once")];
+        site.request(
+            Method::POST,
+            "/api/trainjob/create",
+            token,
+            Some(form),
+            &headers,
+        )
+        .await
+    };
+    let all = (0..16).map(|_| create(&site, &kim, &form));
+    let answers: Vec<Value> = join_all(all)
+        .await
+        .into_iter()
+        .map(crate::harness::Answer::ok)
+        .collect();
+    assert!(
+        answers.iter().all(|answer| *answer == answers[0]),
+        "{answers:?}"
+    );
+    let jobs: Api<TrainJob> = Api::namespaced(site.plane.client.clone(), "user-kim");
+    assert_eq!(
+        jobs.list(&ListParams::default()).await.unwrap().items.len(),
+        1
+    );
+    let other = create(&site, &kim, &form_b("kim", "user-kim")).await;
+    assert_eq!(other.status, StatusCode::CONFLICT, "{}", other.text);
+    let theirs = create(&site, &lee, &form_a("lee", "user-lee")).await.ok();
+    assert_ne!(theirs["trainjob_name"], answers[0]["trainjob_name"]);
+    site.restart_with(|_| {}).await;
+    assert_eq!(create(&site, &kim, &form).await.ok(), answers[0]);
+    let too_long = "k".repeat(300);
+    let headers = [("idempotency-key", too_long.as_str())];
+    let refused = site
+        .request(
+            Method::POST,
+            "/api/trainjob/create",
+            &kim,
+            Some(&form),
+            &headers,
+        )
+        .await;
+    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
+}
+
+/// A client whose requests to create TrainJobs meet a fault: `answer` makes the answer, after the
+/// server has done the work where `done` says so.
+fn faulty(
+    inner: &Client,
+    done: bool,
+    answer: fn() -> Result<http::Response<Body>, tower::BoxError>,
+    met: &Arc<AtomicUsize>,
+) -> Client {
+    let (inner, met) = (inner.clone(), Arc::clone(met));
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let (inner, met) = (inner.clone(), Arc::clone(&met));
+        async move {
+            let creates = request.method() == http::Method::POST
+                && request.uri().path().ends_with("/trainjobs");
+            if !creates {
+                return inner.send(request).await.map_err(tower::BoxError::from);
+            }
+            met.fetch_add(1, Ordering::SeqCst);
+            if done {
+                let _ = inner.send(request).await;
+            }
+            answer()
+        }
+    });
+    Client::new(service.map_err(tower::BoxError::from), "default")
+}
+
+fn refusal(code: u16, reason: &str) -> Result<http::Response<Body>, tower::BoxError> {
+    let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                         "message": "refused by a test", "reason": reason, "code": code });
+    let body = Body::from(status.to_string().into_bytes());
+    Ok(http::Response::builder()
+        .status(code)
+        .header("content-type", "application/json")
+        .body(body)?)
+}
+
+#[tokio::test]
+async fn a_fault_in_the_middle_of_create_leaves_nothing_of_it() {
+    type Fault = fn() -> Result<http::Response<Body>, tower::BoxError>;
+    let faults: [(&str, Fault, StatusCode); 5] = [
+        (
+            "forbidden",
+            || refusal(403, "Forbidden"),
+            StatusCode::FORBIDDEN,
+        ),
+        (
+            "invalid",
+            || refusal(422, "Invalid"),
+            StatusCode::BAD_REQUEST,
+        ),
+        (
+            "our fault",
+            || refusal(500, "InternalError"),
+            StatusCode::INTERNAL_SERVER_ERROR,
+        ),
+        (
+            "overloaded",
+            || refusal(429, "TooManyRequests"),
+            StatusCode::TOO_MANY_REQUESTS,
+        ),
+        (
+            "cut off",
+            || Err("connection reset".into()),
+            StatusCode::SERVICE_UNAVAILABLE,
+        ),
+    ];
+    for (what, fault, want) in faults {
+        let met = Arc::new(AtomicUsize::new(0));
+        let site = Site::start_with(|options| {
+            options.client = faulty(&options.client, false, fault, &met);
+        })
+        .await;
+        let mut form = form_a("kim", "user-kim");
+        form["checkpoint"] = json!(true);
+        let answer = site.post("/api/trainjob/create", ADMIN, &form).await;
+        assert_eq!(answer.status, want, "{what}: {}", answer.text);
+        assert_eq!(met.load(Ordering::SeqCst), 1, "{what}");
+        let maps: Api<ConfigMap> = Api::namespaced(site.plane.client.clone(), "user-kim");
+        let left: Vec<String> = maps
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .iter()
+            .map(ResourceExt::name_any)
+            .filter(|name| name.ends_with("-train-script"))
+            .collect();
+        assert!(left.is_empty(), "{what}: {left:?}");
+        let claims: Api<PersistentVolumeClaim> =
+            Api::namespaced(site.plane.client.clone(), "user-kim");
+        assert!(
+            claims
+                .list(&ListParams::default())
+                .await
+                .unwrap()
+                .items
+                .is_empty(),
+            "{what}"
+        );
+        if want.is_server_error() && want == StatusCode::INTERNAL_SERVER_ERROR {
+            assert!(
+                !answer.text.contains("refused by a test"),
+                "{}",
+                answer.text
+            );
+            assert!(answer.json["error"]["request_id"].is_string());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_job_whose_answer_was_lost_keeps_its_code() {
+    let met = Arc::new(AtomicUsize::new(0));
+    let site = Site::start_with(|options| {
+        options.client = faulty(
+            &options.client,
+            true,
+            || Err("connection reset".into()),
+            &met,
+        );
+    })
+    .await;
+    let made = site
+        .post("/api/trainjob/create", ADMIN, &form_a("kim", "user-kim"))
+        .await
+        .ok();
+    let name = made["trainjob_name"].as_str().unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(site.plane.client.clone(), "user-kim");
+    let code = maps.get(&format!("{name}-train-script")).await.unwrap();
+    assert_eq!(code.owner_references()[0].name, name);
+}
+
+#[tokio::test]
+async fn deleting_a_job_takes_its_code_and_keeps_the_frameworks() {
+    let site = Site::start().await;
+    let token = site.user("kim").await;
+    let made = site
+        .post("/api/trainjob/create", &token, &form_a("kim", "user-kim"))
+        .await
+        .ok();
+    let name = made["trainjob_name"].as_str().unwrap();
+    site.delete(&format!("/api/trainjob/{name}?namespace=user-kim"), &token)
+        .await
+        .ok();
+    let traces = site.traces().await;
+    assert!(
+        !traces.iter().any(|trace| trace.contains(name)),
+        "{traces:?}"
+    );
+    assert!(
+        traces.contains(&"configmap/pytorch-pet-setup".to_owned()),
+        "{traces:?}"
+    );
+    let again = site
+        .delete(&format!("/api/trainjob/{name}?namespace=user-kim"), &token)
+        .await;
+    assert_eq!(again.status, StatusCode::NOT_FOUND);
+}

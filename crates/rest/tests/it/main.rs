@@ -1,0 +1,18 @@
+//! The REST API against the embedded API server, in one process.
+
+#![allow(
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so and prints what it measured"
+)]
+
+mod authorization;
+mod bad_requests;
+mod create;
+mod harness;
+mod isolation;
+mod limits;
+mod notifications;
+mod schema;
+mod tokens;
