@@ -128,6 +128,18 @@ impl Server {
         Ok(())
     }
 
+    /// Serves something else over TLS until `shutdown`, under other names but with the same authority.
+    pub async fn serve_beside(
+        &self,
+        router: Router,
+        names: &[String],
+        listener: TcpListener,
+        shutdown: CancellationToken,
+    ) -> Result<()> {
+        tls::serve(&self.core.authority, names, router, listener, shutdown).await?;
+        Ok(())
+    }
+
     /// The certificate of the authority, for clients.
     pub fn ca_pem(&self) -> &str {
         self.core.authority.pem()

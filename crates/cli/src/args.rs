@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -155,16 +156,18 @@ pub(crate) struct Up {
     )]
     pub(crate) host_paths: Vec<PathBuf>,
     /// Run no pods here: a control plane only
-    #[arg(long)]
+    #[arg(long, env = "ASTRAGO_NO_NODE")]
     pub(crate) no_node: bool,
     /// Ask for no token: everybody on this machine is the administrator
     #[arg(long, env = "ASTRAGO_NO_AUTH")]
     pub(crate) no_auth: bool,
     /// End the pods too when stopping
-    #[arg(long)]
+    #[arg(long, env = "ASTRAGO_STOP_PODS")]
     pub(crate) stop_pods: bool,
     #[command(flatten)]
     pub(crate) tls: Tls,
+    #[command(flatten)]
+    pub(crate) history: History,
     #[command(flatten)]
     pub(crate) logging: Logging,
 }
@@ -187,6 +190,54 @@ pub(crate) struct Tls {
         requires = "tls_cert"
     )]
     pub(crate) tls_key: Option<PathBuf>,
+}
+
+/// What is kept and told, on any server.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct History {
+    /// File with settings: the flags of this command as keys. Flags and variables win over it
+    #[arg(long, env = "ASTRAGO_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// How many days records and logs of jobs that are gone are kept
+    #[arg(
+        id = "history_days",
+        long = "history-days",
+        default_value_t = 30,
+        value_parser = clap::value_parser!(u32).range(1..=36500),
+        env = "ASTRAGO_HISTORY_DAYS",
+        value_name = "DAYS"
+    )]
+    pub(crate) days: u32,
+    /// How large all logs together may become before the oldest go
+    #[arg(
+        id = "history_size",
+        long = "history-size",
+        default_value = "20Gi",
+        value_parser = size,
+        env = "ASTRAGO_HISTORY_SIZE",
+        value_name = "AMOUNT"
+    )]
+    pub(crate) size: u64,
+    /// Let webhooks go to this machine and its private networks
+    #[arg(long, env = "ASTRAGO_ALLOW_PRIVATE_WEBHOOKS")]
+    pub(crate) allow_private_webhooks: bool,
+    /// Do not limit how many requests a user may send
+    #[arg(long, env = "ASTRAGO_NO_RATE_LIMIT")]
+    pub(crate) no_rate_limit: bool,
+}
+
+impl History {
+    /// Puts these settings into those of the REST API.
+    pub(crate) fn apply(&self, options: &mut astrago_rest::Options) {
+        options.retention = astrago_rest::Retention {
+            age: Duration::from_hours(24 * u64::from(self.days)),
+            bytes: self.size,
+        };
+        options.private_webhooks = self.allow_private_webhooks;
+        if self.no_rate_limit {
+            options.limits = None;
+        }
+    }
 }
 
 #[derive(Debug, Clone, Args)]
@@ -239,7 +290,74 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) oidc: Oidc,
+    #[command(flatten)]
+    pub(crate) history: History,
+    #[command(flatten)]
     pub(crate) logging: Logging,
+}
+
+/// The provider that people sign in with.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Oidc {
+    /// OpenID Connect provider to sign in with, as it stands in its tokens
+    #[arg(id = "oidc_issuer", long = "oidc-issuer", env = "ASTRAGO_OIDC_ISSUER", value_name = "URL",
+          requires_all = ["oidc_client_id", "public_url"])]
+    pub(crate) issuer: Option<String>,
+    /// Our name at the provider
+    #[arg(
+        id = "oidc_client_id",
+        long = "oidc-client-id",
+        env = "ASTRAGO_OIDC_CLIENT_ID",
+        value_name = "ID"
+    )]
+    pub(crate) client_id: Option<String>,
+    /// File with our secret at the provider, where it gave us one
+    #[arg(
+        id = "oidc_client_secret_file",
+        long = "oidc-client-secret-file",
+        env = "ASTRAGO_OIDC_CLIENT_SECRET_FILE",
+        value_name = "FILE"
+    )]
+    pub(crate) client_secret_file: Option<PathBuf>,
+    /// Claim that becomes the user's name
+    #[arg(
+        id = "oidc_username_claim",
+        long = "oidc-username-claim",
+        default_value = "email",
+        env = "ASTRAGO_OIDC_USERNAME_CLAIM",
+        value_name = "NAME"
+    )]
+    pub(crate) username_claim: String,
+    /// Claim that becomes the user's groups
+    #[arg(
+        id = "oidc_groups_claim",
+        long = "oidc-groups-claim",
+        default_value = "groups",
+        env = "ASTRAGO_OIDC_GROUPS_CLAIM",
+        value_name = "NAME"
+    )]
+    pub(crate) groups_claim: String,
+    /// Put before the names of users and groups
+    #[arg(
+        id = "oidc_prefix",
+        long = "oidc-prefix",
+        default_value = "",
+        env = "ASTRAGO_OIDC_PREFIX",
+        value_name = "TEXT"
+    )]
+    pub(crate) prefix: String,
+    /// Group whose members are administrators
+    #[arg(
+        id = "oidc_admin_group",
+        long = "oidc-admin-group",
+        env = "ASTRAGO_OIDC_ADMIN_GROUP",
+        value_name = "NAME"
+    )]
+    pub(crate) admin_group: Option<String>,
+    /// Where browsers reach this server
+    #[arg(long, env = "ASTRAGO_PUBLIC_URL", value_name = "URL")]
+    pub(crate) public_url: Option<String>,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -396,6 +514,13 @@ pub(crate) enum UserCommand {
         /// Name of the user
         name: String,
     },
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let amount: astrago_api::quantity::Amount = text
+        .parse()
+        .map_err(|error: astrago_api::quantity::Error| error.to_string())?;
+    u64::try_from(amount.units_up()).map_err(|_| "must not be negative".to_owned())
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

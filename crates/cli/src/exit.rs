@@ -49,13 +49,29 @@ impl fmt::Display for Failure {
 
 impl Error for Failure {}
 
+/// What the command line says, or why it cannot be understood; printed by clap itself.
+#[derive(Debug, thiserror::Error)]
+#[error("the command line cannot be understood")]
+pub(crate) struct Usage(pub(crate) clap::Error);
+
 /// Ends the program with the code of a command's result.
 pub(crate) fn from(result: anyhow::Result<ExitCode>) -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if error.is::<Usage>() => usage(&error),
         Err(error) => report(&error),
     }
+}
+
+/// Prints help, or what is wrong with the command line, where each belongs.
+fn usage(error: &anyhow::Error) -> ExitCode {
+    let Some(Usage(error)) = error.downcast_ref::<Usage>() else {
+        return ExitCode::from(2);
+    };
+    // Nobody reads it when it cannot be printed.
+    let _ = error.print();
+    ExitCode::from(u8::from(error.use_stderr()))
 }
 
 /// Prints an error, its causes and its hint on stderr.

@@ -7,15 +7,17 @@
 mod args;
 mod client;
 mod commands;
+mod config;
 mod exit;
 mod output;
 mod server;
 mod tls;
 mod up;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
 use crate::args::{Arguments, Command};
 
@@ -25,8 +27,18 @@ fn main() -> ExitCode {
     if raw.nth(1).is_some_and(|argument| argument == "supervise") {
         return astrago_node::supervise(raw);
     }
-    let arguments = Arguments::parse();
-    exit::from(commands::dispatch(arguments))
+    exit::from(parse().and_then(commands::dispatch))
+}
+
+/// Reads the command line, with what the configuration file says as its defaults.
+fn parse() -> anyhow::Result<Arguments> {
+    let raw: Vec<OsString> = std::env::args_os().collect();
+    let command = config::apply(Arguments::command(), &raw)?;
+    let read = command
+        .try_get_matches_from(raw)
+        .and_then(|matches| Arguments::from_arg_matches(&matches));
+    // Help and versions come as errors too; they end well.
+    read.map_err(|error| exit::Usage(error).into())
 }
 
 impl Command {

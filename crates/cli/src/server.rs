@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use astrago_rest::{Dialect, Rest};
+use astrago_rest::{Dialect, OidcOptions, Rest};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client};
@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-use crate::args::{Alone, Connection, LogFormat, Logging, NodeAlone, Serve, Up};
+use crate::args::{Alone, Connection, LogFormat, Logging, NodeAlone, Oidc, Serve, Up};
 use crate::exit::Failure;
 use crate::output;
 use crate::up::data::DataDir;
@@ -51,6 +51,9 @@ pub(crate) async fn serve(connection: &Connection, arguments: &Serve) -> Result<
     let data = DataDir::open(DataDir::locate(connection.data_dir.as_deref())?.join("serve"))?;
     let mut options = astrago_rest::Options::new(client.clone(), data.path().join("history"));
     options.dialect = dialect(&client).await?;
+    options.manages_users = false;
+    options.oidc = provider(&arguments.oidc)?;
+    arguments.history.apply(&mut options);
     let stopped = stop_signal()?;
     let listener = TcpListener::bind(arguments.listen)
         .await
@@ -65,6 +68,31 @@ pub(crate) async fn serve(connection: &Connection, arguments: &Serve) -> Result<
         .await
         .context("the REST API stopped")?;
     Ok(())
+}
+
+/// The provider that the flags describe.
+fn provider(arguments: &Oidc) -> Result<Option<OidcOptions>> {
+    let (Some(issuer), Some(client), Some(url)) = (
+        &arguments.issuer,
+        &arguments.client_id,
+        &arguments.public_url,
+    ) else {
+        return Ok(None);
+    };
+    let mut options = OidcOptions::new(issuer, client, url);
+    options.client_secret = match &arguments.client_secret_file {
+        Some(path) => {
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("failed to read {}", path.display()))?;
+            Some(text.trim().to_owned())
+        }
+        None => None,
+    };
+    options.username_claim.clone_from(&arguments.username_claim);
+    options.groups_claim.clone_from(&arguments.groups_claim);
+    options.prefix.clone_from(&arguments.prefix);
+    options.admin_group.clone_from(&arguments.admin_group);
+    Ok(Some(options))
 }
 
 /// `astrago controllers`.

@@ -162,6 +162,8 @@ fn rest_options(arguments: &Up, client: Client, data: &DataDir) -> astrago_rest:
     if arguments.no_auth {
         options.authentication = Authentication::Off;
     }
+    arguments.history.apply(&mut options);
+    options.secure = arguments.tls.tls_cert.is_some();
     options.policy = Policy {
         host_paths: arguments
             .host_paths

@@ -19,19 +19,20 @@ pub struct Options {
     pub status_server: Option<StatusServer>,
 }
 
-/// Where training code may report its progress. Who says so must also make the ConfigMap
-/// `{TrainJob}-tls-config` with `ca.crt`.
+/// Where training code may report its progress.
 #[derive(Clone, Debug)]
 pub struct StatusServer {
     /// The start of the address, such as `https://astrago.local:10443`.
     pub url: String,
+    /// The certificate of the authority that its own is signed by, in PEM.
+    pub ca: String,
 }
 
 /// The objects that a TrainJob becomes. All belong to it, so that they go with it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     pub job_set: JobSet,
-    /// The host file, if the runtime uses MPI.
+    /// The host file, if the runtime uses MPI, and the certificate of the server for reports.
     pub config_maps: Vec<ConfigMap>,
     /// The key pair that has to be there, if the runtime uses MPI.
     pub ssh_auth: Option<SshAuth>,
@@ -86,10 +87,14 @@ fn build(
 
     let mpi = runtime.policy().and_then(|policy| policy.mpi.as_ref());
     let hostfile = mpi.map(|mpi| policy::mpi::hostfile(draft.spec(), context, mpi));
+    let certificate = options
+        .status_server
+        .as_ref()
+        .map(|server| policy::status::certificate(context, server));
     let (labels, annotations) = (draft.labels.clone(), draft.annotations.clone());
     let (spec, origins) = draft.finish();
     let plan = Plan {
-        config_maps: hostfile.into_iter().collect(),
+        config_maps: hostfile.into_iter().chain(certificate).collect(),
         ssh_auth: mpi.map(|_| SshAuth::of(job)),
         warnings: warnings(job, runtime, &spec),
         job_set: JobSet {

@@ -18,6 +18,7 @@ pub(crate) mod namespaces;
 pub(crate) mod places;
 pub(crate) mod preview;
 pub(crate) mod record;
+pub(crate) mod reports;
 pub(crate) mod sampling;
 pub(crate) mod tokens;
 pub(crate) mod upkeep;
@@ -25,6 +26,7 @@ pub(crate) mod users;
 pub(crate) mod webhooks;
 
 use crate::model::FieldError;
+use crate::oidc;
 
 /// Why something that a caller asked for was not done.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +41,8 @@ pub(crate) enum Error {
     TooLarge(usize),
     #[error("this needs a valid token")]
     Unauthenticated,
+    #[error("failed to sign in: {0}")]
+    SignIn(String),
     #[error("{0}")]
     Forbidden(String),
     #[error("{field}: {message}")]
@@ -54,6 +58,8 @@ pub(crate) enum Error {
         name: String,
         namespace: String,
     },
+    #[error("job {job:?} has no worker {worker}; it has 0 to {last}")]
+    NoWorker { job: String, worker: i64, last: i64 },
     #[error("there is nothing at this address")]
     NoSuchPath,
     #[error("this address does not take this method")]
@@ -87,6 +93,24 @@ impl Error {
             operation: "read the history",
             source: Box::new(error),
         }
+    }
+
+    /// Somebody could not sign in: by their own doing, or because the provider failed.
+    pub(crate) fn oidc(error: oidc::Error) -> Self {
+        match error {
+            oidc::Error::Token(_) | oidc::Error::UnknownLogin | oidc::Error::CodeRefused => {
+                Self::SignIn(error.to_string())
+            }
+            error => Self::Internal {
+                operation: "sign in with the provider",
+                source: Box::new(error),
+            },
+        }
+    }
+
+    /// Users are somebody else's to manage.
+    pub(crate) fn users_are_the_clusters() -> Self {
+        Self::Conflict("the users of this server are those of its cluster or provider".to_owned())
     }
 
     pub(crate) fn no_job(namespace: &str, name: &str) -> Self {
@@ -154,7 +178,7 @@ impl Error {
             }
             Self::NotFound {
                 kind: "TrainJob", ..
-            } => "list the jobs with GET /api/trainjobs",
+            } => "list the jobs with `astrago jobs` or GET /api/trainjobs",
             _ => return None,
         };
         Some(text.to_owned())

@@ -14,10 +14,11 @@ use crate::app::create::Idempotency;
 use crate::app::{self, Error};
 use crate::form::Policy;
 use crate::form::manifest::Dialect;
-use crate::history::History;
-use crate::identity::Gate;
+use crate::history::{History, SESSION_PREFIX};
+use crate::identity::{Caller, Gate};
 use crate::limits::{Limiter, Limits};
 use crate::logbook::Logbook;
+use crate::oidc::{Oidc, OidcOptions};
 use crate::outbound::Outbound;
 use crate::world::World;
 
@@ -43,6 +44,14 @@ pub struct Options {
     pub retention: Retention,
     /// Whether users may have this machine and its private networks notified.
     pub private_webhooks: bool,
+    /// Whether browsers reach this server over TLS, so that its cookies can be kept to that.
+    pub secure: bool,
+    /// The provider that people sign in with, besides tokens.
+    pub oidc: Option<OidcOptions>,
+    /// Whether users and their tokens are the embedded API server's, for this API to manage.
+    pub manages_users: bool,
+    /// What plans depend on besides the objects; as the controllers have it.
+    pub plan: astrago_plan::Options,
     /// `None` for no limits.
     pub limits: Option<Limits>,
     pub clock: Clock,
@@ -79,6 +88,10 @@ impl Options {
             dialect: Dialect::RuntimePatches,
             retention: Retention::default(),
             private_webhooks: false,
+            secure: false,
+            oidc: None,
+            manages_users: true,
+            plan: astrago_plan::Options::default(),
             limits: Some(Limits::default()),
             clock: Arc::new(Timestamp::now),
         }
@@ -98,6 +111,10 @@ pub(crate) struct Context {
     pub(crate) idempotency: Idempotency,
     pub(crate) retention: Retention,
     pub(crate) limiter: Limiter,
+    pub(crate) secure: bool,
+    pub(crate) oidc: Option<Oidc>,
+    pub(crate) manages_users: bool,
+    pub(crate) plan: astrago_plan::Options,
     clock: Clock,
     pub(crate) outbound: Outbound,
     /// Woken when a notification is to be sent.
@@ -117,6 +134,17 @@ impl Context {
             idempotency: Idempotency::default(),
             retention: options.retention,
             limiter: Limiter::new(options.limits),
+            secure: options.secure,
+            oidc: options
+                .oidc
+                .map(Oidc::new)
+                .transpose()
+                .map_err(|source| Error::Internal {
+                    operation: "set up the sign-in",
+                    source: Box::new(source),
+                })?,
+            manages_users: options.manages_users,
+            plan: options.plan,
             clock: options.clock,
             outbound: Outbound::new(options.private_webhooks).map_err(|source| {
                 Error::Internal {
@@ -132,6 +160,18 @@ impl Context {
             stop,
             tasks: TaskTracker::new(),
         })
+    }
+
+    /// Who a bearer token, or the page's cookie, belongs to.
+    pub(crate) async fn caller(&self, token: &str) -> app::Result<Caller> {
+        if token.starts_with(SESSION_PREFIX) {
+            let session = self.history.session(token, self.now());
+            return session.map_err(Error::disk)?.ok_or(Error::Unauthenticated);
+        }
+        if let Some(oidc) = self.oidc.as_ref().filter(|oidc| oidc.is_of_issuer(token)) {
+            return oidc.caller(token, self.now()).await.map_err(Error::oidc);
+        }
+        self.gate.caller(token).await
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -69,10 +69,12 @@ fn classify(error: &Error) -> (StatusCode, &'static str) {
             (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type")
         }
         Error::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
-        Error::Unauthenticated => (StatusCode::UNAUTHORIZED, "unauthenticated"),
+        Error::Unauthenticated | Error::SignIn(_) => (StatusCode::UNAUTHORIZED, "unauthenticated"),
         Error::Forbidden(_) | Error::ForbiddenField { .. } => (StatusCode::FORBIDDEN, "forbidden"),
         Error::ForeignOrigin(_) => (StatusCode::FORBIDDEN, "foreign_origin"),
-        Error::NotFound { .. } | Error::NoSuchPath => (StatusCode::NOT_FOUND, "not_found"),
+        Error::NotFound { .. } | Error::NoWorker { .. } | Error::NoSuchPath => {
+            (StatusCode::NOT_FOUND, "not_found")
+        }
         Error::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
         Error::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
         Error::TooManyRequests(_) => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
@@ -89,9 +91,11 @@ fn fields(error: &Error) -> Vec<FieldError> {
         | Error::UnsupportedMediaType
         | Error::TooLarge(_)
         | Error::Unauthenticated
+        | Error::SignIn(_)
         | Error::Forbidden(_)
         | Error::ForeignOrigin(_)
         | Error::NotFound { .. }
+        | Error::NoWorker { .. }
         | Error::NoSuchPath
         | Error::MethodNotAllowed
         | Error::Conflict(_)

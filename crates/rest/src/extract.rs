@@ -34,7 +34,7 @@ impl FromRequestParts<Arc<Context>> for Caller {
             Some(known) => known.clone(),
             None => {
                 let token = token(&parts.headers).ok_or(Error::Unauthenticated)?;
-                context.gate.caller(&token).await?
+                context.caller(&token).await?
             }
         };
         let changes = !guard::is_safe(&parts.method);
@@ -56,6 +56,11 @@ pub(crate) fn token(headers: &HeaderMap) -> Option<String> {
     {
         return Some(token.trim().to_owned());
     }
+    cookie(headers, COOKIE_NAME)
+}
+
+/// A cookie of a request.
+pub(crate) fn cookie(headers: &HeaderMap, wanted: &str) -> Option<String> {
     let cookies = headers
         .get_all(COOKIE)
         .iter()
@@ -63,8 +68,8 @@ pub(crate) fn token(headers: &HeaderMap) -> Option<String> {
     cookies
         .flat_map(|line| line.split(';'))
         .filter_map(|pair| pair.trim().split_once('='))
-        .find(|(name, _)| *name == COOKIE_NAME)
-        .map(|(_, token)| token.to_owned())
+        .find(|(name, _)| *name == wanted)
+        .map(|(_, value)| value.to_owned())
 }
 
 /// A JSON body.

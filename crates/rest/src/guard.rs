@@ -72,7 +72,7 @@ impl Note {
         }
         let caller = match context.authentication {
             Authentication::Off => Caller::admin(),
-            Authentication::Token => context.gate.caller(&token(request.headers())?).await.ok()?,
+            Authentication::Token => context.caller(&token(request.headers())?).await.ok()?,
         };
         request.extensions_mut().insert(caller.clone());
         let query = request.uri().query().unwrap_or_default();

@@ -6,6 +6,7 @@
 
 mod costs;
 mod samples;
+mod sessions;
 mod webhooks;
 
 use std::os::unix::fs::PermissionsExt;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use self::samples::{SAMPLE_SECONDS, Sample};
+pub(crate) use self::sessions::SESSION_PREFIX;
 pub(crate) use self::webhooks::{Delivery, Stored};
 use crate::model::{AuditEntry, JobDetail, JobEvent};
 
@@ -78,7 +80,13 @@ impl History {
         // It has the keys that notifications are signed with.
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))
             .map_err(Error::Permissions)?;
-        for schema in [SCHEMA, costs::SCHEMA, samples::SCHEMA, webhooks::SCHEMA] {
+        for schema in [
+            SCHEMA,
+            costs::SCHEMA,
+            samples::SCHEMA,
+            sessions::SCHEMA,
+            webhooks::SCHEMA,
+        ] {
             connection.execute_batch(schema).map_err(Error::Open)?;
         }
         Ok(Self {

@@ -24,6 +24,7 @@ mod logbook;
 mod metrics;
 pub mod model;
 mod names;
+mod oidc;
 mod outbound;
 mod progress;
 mod routes;
@@ -46,6 +47,7 @@ pub use self::context::{Authentication, Clock, Options, Retention};
 pub use self::form::Policy;
 pub use self::form::manifest::Dialect;
 pub use self::limits::{Limit, Limits};
+pub use self::oidc::OidcOptions;
 use crate::context::Context;
 
 /// The API, running: its router, and the tasks that keep its caches current.
@@ -89,6 +91,7 @@ impl Rest {
         router
             .route("/api/openapi.json", axum::routing::get(document))
             .route("/healthz", axum::routing::get(|| async { "ok" }))
+            .merge(routes::oidc::routes())
             .fallback(ui::fallback)
             .method_not_allowed_fallback(|| async { app::Error::MethodNotAllowed })
             .layer(DefaultBodyLimit::max(extract::BODY_LIMIT))
@@ -97,6 +100,11 @@ impl Rest {
                 guard::guard,
             ))
             .with_state(Arc::clone(&self.context))
+    }
+
+    /// Where training code reports its progress; to be served over TLS to pods, and to nobody else.
+    pub fn reports(&self) -> Router {
+        routes::reports::router(Arc::clone(&self.context))
     }
 
     /// Waits for the tasks to end, after the token they were started with was cancelled.

@@ -12,6 +12,7 @@
 //! sort in the order in which the attempts ran.
 
 pub(crate) mod recorder;
+mod reports;
 mod search;
 
 use std::collections::{BTreeMap, HashMap};
@@ -23,6 +24,7 @@ use std::sync::{Mutex, PoisonError};
 use jiff::Timestamp;
 use tokio::sync::watch;
 
+use self::reports::Reported;
 pub(crate) use self::search::{Query, search};
 use crate::model::{LogLine, Metric, MetricPoint, Progress};
 use crate::progress::Reader;
@@ -67,6 +69,7 @@ pub(crate) struct Logbook {
 struct Live {
     grown: watch::Sender<u64>,
     metrics: Metrics,
+    reported: Reported,
 }
 
 impl Logbook {
@@ -202,7 +205,7 @@ impl Logbook {
             .unwrap_or_else(PoisonError::into_inner)
             .get(uid)
         {
-            return live.metrics.all();
+            return live.reported.before(live.metrics.all());
         }
         let mut metrics = Metrics::default();
         for attempt in self.attempts(uid) {
@@ -215,7 +218,7 @@ impl Logbook {
                 }
             }
         }
-        metrics.all()
+        self.read_reports(uid).before(metrics.all())
     }
 
     /// How many bytes the logs of all jobs take.

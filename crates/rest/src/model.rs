@@ -22,7 +22,8 @@ pub use self::job::{
 };
 pub use self::logs::{LogLine, LogLines, SearchHit, SearchResult, WorkerLogs};
 pub use self::people::{
-    Audit, AuditEntry, CreatedToken, CreatedUser, NewToken, NewUser, SignIn, Token, User, WhoAmI,
+    Audit, AuditEntry, CreatedToken, CreatedUser, NewToken, NewUser, SignIn, SignInMethods, Token,
+    User, WhoAmI,
 };
 pub use self::place::{
     Claim, ClaimRequest, Fit, FitVerdict, Namespace, NodeInfo, Preset, Priority, Queue, QueueEntry,

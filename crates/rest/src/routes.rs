@@ -3,8 +3,10 @@
 
 mod jobs;
 mod logs;
+pub(crate) mod oidc;
 mod people;
 mod places;
+pub(crate) mod reports;
 mod streams;
 mod tokens;
 mod webhooks;

@@ -185,7 +185,7 @@ impl Job {
             completed_at,
             duration_seconds: seconds(created_at, completed_at.unwrap_or(now)),
             restarts: self.restarts(),
-            progress: progress.or_else(|| self.reported_progress()),
+            progress: self.reported_progress().or(progress),
             archived: false,
         }
     }

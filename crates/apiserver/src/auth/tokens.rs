@@ -210,6 +210,13 @@ impl Tokens {
         let mut identity =
             Identity::service_account(namespace, bound["serviceaccount"]["name"].as_str()?);
         identity.uid = bound["serviceaccount"]["uid"].as_str()?.into();
+        // As Kubernetes tells it, so that a token can be held against the pod that it was given to.
+        let pod = ["name", "uid"].iter().filter_map(|field| {
+            let value = bound["pod"][field].as_str()?.to_owned();
+            let name = format!("authentication.kubernetes.io/pod-{field}");
+            Some((name, vec![value]))
+        });
+        identity.extra = pod.collect();
         let audiences = match &claims["aud"] {
             // Issued before tokens had audiences.
             Value::Null => vec![ISSUER.to_owned()],

@@ -153,12 +153,18 @@ fn facts(job: &JobDetail) -> Vec<(String, String)> {
         format!("cpu {cpu}, memory {memory}, gpu {}", per_node.gpu),
     );
     if let Some(progress) = &summary.progress {
-        let left = progress
-            .remaining_seconds
-            .map_or_else(String::new, |left| format!(", {} left", duration(left)));
+        let left = progress.remaining_seconds;
+        let left = left.map(|left| format!("{} left", duration(left)));
+        let step = Some(progress.step.clone()).filter(|step| !step.is_empty());
+        let more: Vec<String> = step.into_iter().chain(left).collect();
+        let percent = format!("{}%", short(progress.percent));
         fact(
             "Progress",
-            format!("{}% ({}{left})", short(progress.percent), progress.step),
+            if more.is_empty() {
+                percent
+            } else {
+                format!("{percent} ({})", more.join(", "))
+            },
         );
     }
     let phase = |seconds: Option<i64>| dash(seconds.map(duration));

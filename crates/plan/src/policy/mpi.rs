@@ -203,7 +203,7 @@ fn mount(volume: &str, path: &str) -> VolumeMount {
     }
 }
 
-fn metadata(job: &TrainJob, name: String) -> ObjectMeta {
+pub(super) fn metadata(job: &TrainJob, name: String) -> ObjectMeta {
     ObjectMeta {
         name: Some(name),
         namespace: job.namespace(),

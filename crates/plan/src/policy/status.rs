@@ -5,8 +5,8 @@
 //! the address, so it is on there.
 
 use k8s_openapi::api::core::v1::{
-    ConfigMapProjection, KeyToPath, ProjectedVolumeSource, ServiceAccountTokenProjection, Volume,
-    VolumeMount, VolumeProjection,
+    ConfigMap, ConfigMapProjection, KeyToPath, ProjectedVolumeSource,
+    ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
 };
 use kube::ResourceExt;
 
@@ -58,6 +58,16 @@ pub(crate) fn apply(draft: &mut Draft, context: Context<'_>, server: &StatusServ
             }
         }
     });
+}
+
+/// The ConfigMap with the certificate that containers trust.
+pub(crate) fn certificate(context: Context<'_>, server: &StatusServer) -> ConfigMap {
+    let name = format!("{}-tls-config", context.job_name());
+    ConfigMap {
+        metadata: super::mpi::metadata(context.job, name),
+        data: Some([("ca.crt".to_owned(), server.ca.clone())].into()),
+        ..ConfigMap::default()
+    }
 }
 
 fn volume(job: &str, audience: String) -> Volume {

@@ -1,7 +1,13 @@
 //! Lists of jobs: filtered, sorted, in pages.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use astrago_api::TrainJob;
+use jiff::Timestamp;
+use kube::ResourceExt;
 
 use super::{Error, Result, jobs};
 use crate::context::Context;
@@ -24,6 +30,18 @@ pub(crate) struct Filter {
     pub(crate) limit: usize,
     /// Jobs of the history that are gone, too.
     pub(crate) archived: bool,
+}
+
+impl Filter {
+    /// Whether names and ages are enough to find the jobs of a page.
+    fn is_plain(&self) -> bool {
+        let all = self.state.is_none()
+            && self.framework.is_none()
+            && self.user.is_none()
+            && self.text.is_none()
+            && !self.archived;
+        all && matches!(self.sort, Sort::Newest | Sort::Oldest | Sort::Name)
+    }
 }
 
 /// What a list is sorted by; descending where that shows the most interesting first.
@@ -58,6 +76,9 @@ const ARCHIVED: usize = 5000;
 
 pub(crate) async fn list(context: &Context, caller: &Caller, filter: &Filter) -> Result<JobList> {
     let namespaces = readable(context, caller, filter.namespace.as_deref()).await?;
+    if filter.is_plain() {
+        return Ok(plain(context, filter, &namespaces));
+    }
     let mut items: Vec<JobSummary> = {
         let tables = context.world.read();
         let keys: Vec<Key> = match &filter.namespace {
@@ -90,14 +111,52 @@ pub(crate) async fn list(context: &Context, caller: &Caller, filter: &Filter) ->
     items.retain(|job| matches(job, filter));
     items.sort_by(|left, right| compare(left, right, filter.sort));
     let total = items.len();
-    let start = filter.page.saturating_mul(filter.limit).min(total);
-    let end = start.saturating_add(filter.limit).min(total);
-    let next_page = (end < total).then_some(filter.page + 1);
+    let (range, next_page) = page(filter, total);
     Ok(JobList {
-        items: items.drain(start..end).collect(),
+        items: items.drain(range).collect(),
         total,
         next_page,
     })
+}
+
+/// A page of a list that its jobs' names and ages decide: only the jobs on the page are looked at.
+fn plain(context: &Context, filter: &Filter, namespaces: &Readable) -> JobList {
+    let tables = context.world.read();
+    let named = filter.namespace.as_deref();
+    let mut keys: Vec<(Timestamp, &Key)> = match named {
+        Some(namespace) => tables.jobs.in_namespace(namespace).map(dated).collect(),
+        None => tables.jobs.iter().map(dated).collect(),
+    };
+    keys.retain(|(_, key)| namespaces.may(&key.namespace));
+    match filter.sort {
+        Sort::Oldest => keys.sort_unstable(),
+        Sort::Name => keys.sort_unstable_by_key(|(_, key)| (&key.name, &key.namespace)),
+        Sort::Newest | Sort::State | Sort::Duration => {
+            keys.sort_unstable_by_key(|(created, key)| (Reverse(*created), *key));
+        }
+    }
+    let (range, next_page) = page(filter, keys.len());
+    let items = keys[range]
+        .iter()
+        .filter_map(|(_, key)| Job::find(&tables, key))
+        .map(|job| jobs::summary(context, &job));
+    JobList {
+        items: items.collect(),
+        total: keys.len(),
+        next_page,
+    }
+}
+
+fn dated<'table>((key, job): (&'table Key, &Arc<TrainJob>)) -> (Timestamp, &'table Key) {
+    let created = job.creation_timestamp();
+    (created.map_or(Timestamp::UNIX_EPOCH, |time| time.0), key)
+}
+
+/// The part of a list of so many that is on the wanted page, and the page after it.
+fn page(filter: &Filter, total: usize) -> (Range<usize>, Option<usize>) {
+    let start = filter.page.saturating_mul(filter.limit).min(total);
+    let end = start.saturating_add(filter.limit).min(total);
+    (start..end, (end < total).then_some(filter.page + 1))
 }
 
 /// Which namespaces a caller may read jobs in.

@@ -229,10 +229,10 @@ fn pod_of<'job>(job: &'job Job, key: &Key, worker: i64) -> Result<Option<&'job P
 }
 
 fn no_worker(key: &Key, worker: i64, count: i64) -> Error {
-    Error::NotFound {
-        kind: "worker",
-        name: format!("{worker} of {} (there are 0 to {})", key.name, count - 1),
-        namespace: key.namespace.clone(),
+    Error::NoWorker {
+        job: key.name.clone(),
+        worker,
+        last: count - 1,
     }
 }
 

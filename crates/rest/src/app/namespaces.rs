@@ -50,11 +50,22 @@ pub(crate) async fn ensure(
             message: format!("{namespace:?} is not yours"),
         });
     }
-    make(context, namespace, user).await
+    // RBAC knows people by their own names, of which the label is only a shadow.
+    let subject = if caller.is_admin() {
+        user
+    } else {
+        &caller.user
+    };
+    make(context, namespace, user, subject).await
 }
 
-/// Makes a namespace for a user, or finds that it already is theirs.
-pub(crate) async fn make(context: &Context, namespace: &str, user: &str) -> Result<()> {
+/// Makes a namespace for a user, or finds that it already is theirs. `subject` is who gets the rights.
+pub(crate) async fn make(
+    context: &Context,
+    namespace: &str,
+    user: &str,
+    subject: &str,
+) -> Result<()> {
     let api: Api<Namespace> = Api::all(context.client.clone());
     let labels = [
         (names::MANAGED_BY.to_owned(), names::ASTRAGO.to_owned()),
@@ -71,7 +82,7 @@ pub(crate) async fn make(context: &Context, namespace: &str, user: &str) -> Resu
     match api.create(&PostParams::default(), &object).await {
         Ok(_) => {
             context.idempotency.forget_namespace(namespace);
-            super::users::grant(context, namespace, user).await
+            super::users::grant(context, namespace, subject).await
         }
         Err(kube::Error::Api(status)) if status.code == 409 => {
             let existing = api

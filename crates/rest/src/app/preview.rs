@@ -66,11 +66,7 @@ pub(super) fn plan(
                 format!("there is no runtime {:?}", request.runtime),
             )
         })?;
-    let planned = astrago_plan::preview(
-        &job,
-        Runtime::from(&**runtime),
-        &astrago_plan::Options::default(),
-    );
+    let planned = astrago_plan::preview(&job, Runtime::from(&**runtime), &context.plan);
     planned.map_err(|errors| {
         Error::Invalid(
             errors

@@ -48,6 +48,9 @@ pub(crate) async fn create(
     caller: &Caller,
     wanted: &NewToken,
 ) -> Result<CreatedToken> {
+    if !context.manages_users {
+        return Err(Error::users_are_the_clusters());
+    }
     let user = whose(caller, wanted.user.as_deref())?;
     let now = context.now();
     let mut wrong = Vec::new();

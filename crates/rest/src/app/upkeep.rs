@@ -92,6 +92,7 @@ fn try_expire(context: &Context) -> crate::history::Result<()> {
             context.logbook.remove(&uid);
         }
     }
+    context.history.expire_sessions(context.now())?;
     let mut size = context.logbook.size();
     while size > context.retention.bytes {
         let Some(uid) = context.history.expire_oldest()? else {

@@ -47,6 +47,9 @@ pub(crate) async fn add(
     caller: &Caller,
     wanted: &NewUser,
 ) -> Result<CreatedUser> {
+    if !context.manages_users {
+        return Err(Error::users_are_the_clusters());
+    }
     context
         .gate
         .demand(caller, &Access::core("create", "secrets", TOKEN_NAMESPACE))
@@ -62,7 +65,7 @@ pub(crate) async fn add(
         None => namespaces::natural(&user).map_err(|message| Error::invalid("name", message))?,
     };
     name::check_label(&namespace).map_err(|message| Error::invalid("namespace", message))?;
-    namespaces::make(context, &namespace, &user).await?;
+    namespaces::make(context, &namespace, &user, &user).await?;
     let token = crate::random_text(40);
     let digest = crate::hexadecimal(&Sha256::digest(token.as_bytes()));
     let groups = if wanted.admin { MASTERS } else { "" };
@@ -149,7 +152,7 @@ fn secret_name(user: &str) -> String {
 /// The ClusterRole that every user has, in their own namespace only.
 const USER_ROLE: &str = "astrago-user";
 
-/// Gives a user their rights in a namespace.
+/// Gives a user, as RBAC knows them, their rights in a namespace.
 pub(crate) async fn grant(context: &Context, namespace: &str, user: &str) -> Result<()> {
     let bindings: Api<RoleBinding> = Api::namespaced(context.client.clone(), namespace);
     let binding = RoleBinding {

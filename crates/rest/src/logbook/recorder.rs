@@ -67,6 +67,7 @@ pub(crate) async fn run(context: Arc<Context>) {
         for (key, deleted) in jobs {
             let job = Job::find(&context.world.read(), &key);
             if let Some(job) = job {
+                context.logbook.report(&job.job);
                 for (attempt, pod) in attempts(&job) {
                     let id = (job.job.uid().unwrap_or_default(), attempt);
                     if context.logbook.is_complete(&id.0, &id.1) || !running.insert(id.clone()) {
@@ -305,11 +306,12 @@ impl Logbook {
         Ok(Appender { file, lines })
     }
 
-    fn begin(&self, uid: &str) {
+    pub(super) fn begin(&self, uid: &str) {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.entry(uid.to_owned()).or_insert_with(|| Live {
             grown: watch::channel(0).0,
             metrics: Metrics::default(),
+            reported: self.read_reports(uid),
         });
     }
 

@@ -19,6 +19,16 @@ pub struct SignIn {
     pub token: String,
 }
 
+/// How one can sign in.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct SignInMethods {
+    /// Nobody needs to.
+    pub none: bool,
+    pub token: bool,
+    /// With a provider: go to `/api/oidc/login?return_to=/path`.
+    pub oidc: bool,
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct NewUser {
     #[schema(example = "user123")]

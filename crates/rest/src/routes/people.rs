@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::Json as Answer;
 use axum::extract::State;
-use axum::http::HeaderName;
 use axum::http::header::SET_COOKIE;
+use axum::http::{HeaderMap, HeaderName};
 use serde_json::{Value, json};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -13,14 +13,15 @@ use utoipa_axum::routes;
 use crate::app::{Error, users};
 use crate::context::{Authentication, Context};
 use crate::error::Result;
-use crate::extract::{COOKIE_NAME, Json, Name, Parameters};
+use crate::extract::{COOKIE_NAME, Json, Name, Parameters, token};
 use crate::identity::{Access, Caller};
-use crate::model::{Audit, CreatedUser, ErrorBody, NewUser, SignIn, User, WhoAmI};
+use crate::model::{Audit, CreatedUser, ErrorBody, NewUser, SignIn, SignInMethods, User, WhoAmI};
+use crate::oidc::Oidc;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
     OpenApiRouter::new()
         .routes(routes!(who_am_i))
-        .routes(routes!(sign_in, sign_out))
+        .routes(routes!(methods, sign_in, sign_out))
         .routes(routes!(list, add))
         .routes(routes!(remove))
         .routes(routes!(audit))
@@ -42,7 +43,7 @@ async fn sign_in(
 ) -> Result<([(HeaderName, String); 1], Answer<WhoAmI>)> {
     let caller = match context.authentication {
         Authentication::Off => Caller::admin(),
-        Authentication::Token => context.gate.caller(&body.token).await?,
+        Authentication::Token => context.caller(&body.token).await?,
     };
     // A token that is no cookie value is none of ours.
     if !body
@@ -52,22 +53,46 @@ async fn sign_in(
     {
         return Err(Error::Unauthenticated);
     }
-    let cookie = format!(
-        "{COOKIE_NAME}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age=2592000",
-        body.token
-    );
     Ok((
-        [(SET_COOKIE, cookie)],
+        [(SET_COOKIE, cookie(&context, &body.token, 2_592_000))],
         Answer(users::who_am_i(&context, &caller)),
     ))
+}
+
+/// The cookie of a session.
+pub(super) fn cookie(context: &Context, token: &str, seconds: i64) -> String {
+    let behind_tls = context.oidc.as_ref().is_some_and(Oidc::is_secure);
+    let secure = if context.secure || behind_tls {
+        "; Secure"
+    } else {
+        ""
+    };
+    format!("{COOKIE_NAME}={token}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}")
+}
+
+/// How one can sign in here.
+#[utoipa::path(get, path = "/api/session", tag = "users", operation_id = "sign_in_methods",
+    responses((status = 200, body = SignInMethods)))]
+async fn methods(State(context): State<Arc<Context>>) -> Answer<SignInMethods> {
+    Answer(SignInMethods {
+        none: context.authentication == Authentication::Off,
+        token: context.authentication == Authentication::Token,
+        oidc: context.oidc.is_some(),
+    })
 }
 
 /// Sign the page out.
 #[utoipa::path(delete, path = "/api/session", tag = "users",
     responses((status = 200, body = Object)))]
-async fn sign_out() -> ([(HeaderName, String); 1], Answer<Value>) {
+async fn sign_out(
+    State(context): State<Arc<Context>>,
+    headers: HeaderMap,
+) -> Result<([(HeaderName, String); 1], Answer<Value>)> {
+    if let Some(token) = token(&headers) {
+        context.history.end_session(&token).map_err(Error::disk)?;
+    }
     let cookie = format!("{COOKIE_NAME}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0");
-    ([(SET_COOKIE, cookie)], Answer(json!({})))
+    Ok(([(SET_COOKIE, cookie)], Answer(json!({}))))
 }
 
 /// All users; for administrators.

@@ -137,6 +137,7 @@ fn cases() -> Vec<Case> {
         ("GET /api/version", Anyone, "", None),
         ("GET /metrics", Administrators, "", None),
         ("GET /api/whoami", Users, "", None),
+        ("GET /api/session", Anyone, "", None),
         (
             "POST /api/session",
             Anyone,

@@ -24,6 +24,8 @@ pub(crate) const ADMIN: &str = "token-of-the-administrator";
 pub(crate) struct Site {
     pub(crate) plane: Plane,
     pub(crate) router: Router,
+    /// Where pods report.
+    pub(crate) reports: Router,
     rest: Rest,
     stop: CancellationToken,
     folder: TempDir,
@@ -59,6 +61,7 @@ impl Site {
         let rest = serve(&plane, &folder, &stop, &change).await;
         Self {
             router: rest.router(),
+            reports: rest.reports(),
             plane,
             rest,
             stop,

@@ -14,5 +14,7 @@ mod harness;
 mod isolation;
 mod limits;
 mod notifications;
+mod oidc;
+mod reports;
 mod schema;
 mod tokens;

@@ -1,0 +1,88 @@
+//! The way of a browser to the provider and back. Not part of the API's document: no program calls it.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::header::{LOCATION, SET_COOKIE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{AppendHeaders, IntoResponse, Response};
+use axum::routing::get;
+use jiff::Timestamp;
+
+use crate::app::Error;
+use crate::context::Context;
+use crate::error::Result;
+use crate::extract::{Parameters, cookie};
+use crate::oidc::Oidc;
+
+/// The cookie that binds a sign-in to the browser that began it.
+const LOGIN_COOKIE: &str = "astrago_login";
+
+/// How long a session lasts, whatever the provider's token says: a working day.
+const SESSION_SECONDS: i64 = 12 * 3600;
+
+pub(crate) fn routes() -> Router<Arc<Context>> {
+    Router::new()
+        .route("/api/oidc/login", get(login))
+        .route("/api/oidc/callback", get(callback))
+}
+
+async fn login(State(context): State<Arc<Context>>, parameters: Parameters) -> Result<Response> {
+    let oidc = provider(&context)?;
+    let return_to = parameters.text("return_to").unwrap_or("/");
+    let (url, state) = oidc
+        .begin(return_to, context.now())
+        .await
+        .map_err(Error::oidc)?;
+    // Lax, because the browser comes back from another site.
+    let secure = if oidc.is_secure() { "; Secure" } else { "" };
+    let cookie = format!(
+        "{LOGIN_COOKIE}={state}; Path=/api/oidc; HttpOnly; SameSite=Lax; Max-Age=600{secure}"
+    );
+    let headers = [(SET_COOKIE, cookie), (LOCATION, url.to_string())];
+    Ok((StatusCode::SEE_OTHER, AppendHeaders(headers)).into_response())
+}
+
+async fn callback(
+    State(context): State<Arc<Context>>,
+    headers: HeaderMap,
+    parameters: Parameters,
+) -> Result<Response> {
+    let oidc = provider(&context)?;
+    let state = parameters.text("state").unwrap_or_default();
+    // Otherwise somebody could sign a victim's browser in as themselves.
+    if state.is_empty() || cookie(&headers, LOGIN_COOKIE).as_deref() != Some(state) {
+        return Err(Error::oidc(crate::oidc::Error::UnknownLogin));
+    }
+    let Some(code) = parameters.text("code") else {
+        let reason = parameters.text("error").unwrap_or("no code came back");
+        return Err(Error::SignIn(format!("the provider says {reason:?}")));
+    };
+    let finished = oidc
+        .finish(state, code, context.now())
+        .await
+        .map_err(Error::oidc)?;
+    let ends = context.now().as_second() + SESSION_SECONDS;
+    let ends = Timestamp::from_second(ends).unwrap_or_else(|_| context.now());
+    let token = context
+        .history
+        .begin_session(&finished.caller, ends)
+        .map_err(Error::disk)?;
+    let headers = [
+        (
+            SET_COOKIE,
+            super::people::cookie(&context, &token, SESSION_SECONDS),
+        ),
+        (
+            SET_COOKIE,
+            format!("{LOGIN_COOKIE}=; Path=/api/oidc; HttpOnly; SameSite=Lax; Max-Age=0"),
+        ),
+        (LOCATION, finished.return_to),
+    ];
+    Ok((StatusCode::SEE_OTHER, AppendHeaders(headers)).into_response())
+}
+
+fn provider(context: &Context) -> Result<&Oidc> {
+    context.oidc.as_ref().ok_or(Error::NoSuchPath)
+}
