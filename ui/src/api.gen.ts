@@ -251,7 +251,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** How one can sign in here. */
+        get: operations["sign_in_methods"];
         put?: never;
         /** Sign the page in: the token goes into a cookie that scripts cannot read. */
         post: operations["sign_in"];
@@ -1374,6 +1375,14 @@ export interface components {
         SignIn: {
             token: string;
         };
+        /** @description How one can sign in. */
+        SignInMethods: {
+            /** @description Nobody needs to. */
+            none: boolean;
+            /** @description With a provider: go to `/api/oidc/login?return_to=/path`. */
+            oidc: boolean;
+            token: boolean;
+        };
         /** @description The sizes of form A. */
         SizesOfNode: {
             /**
@@ -2039,6 +2048,25 @@ export interface operations {
             };
         };
     };
+    sign_in_methods: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInMethods"];
+                };
+            };
+        };
+    };
     sign_in: {
         parameters: {
             query?: never;
@@ -2675,7 +2703,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/yaml": string;
+                    "application/yaml": Record<string, never>;
                 };
             };
             "4XX": {

@@ -275,7 +275,7 @@ async fn usage(
 /// The TrainJob as YAML, ready for `kubectl apply`.
 #[utoipa::path(get, path = "/api/trainjobs/{name}/manifest", tag = "jobs",
     params(("name" = String, Path), ("namespace" = Option<String>, Query)),
-    responses((status = 200, body = String, content_type = "application/yaml"), (status = "4XX", body = ErrorBody)))]
+    responses((status = 200, body = Object, content_type = "application/yaml"), (status = "4XX", body = ErrorBody)))]
 async fn manifest(
     State(context): State<Arc<Context>>,
     caller: Caller,

@@ -237,7 +237,15 @@ async fn the_history_of_a_namespace_stays_with_its_first_user() {
         "/logs/download",
     ] {
         let path = shown.replace('?', &format!("{path}?"));
-        let answer = site.get(&path, &lee).await;
+        // That lee had no rights here is believed for a few seconds more.
+        let answer = eventually(&path, || async {
+            let answer = site.get(&path, &lee).await;
+            match answer.status {
+                StatusCode::FORBIDDEN => Err(answer.text),
+                _ => Ok(answer),
+            }
+        })
+        .await;
         assert_eq!(
             answer.status,
             StatusCode::NOT_FOUND,
