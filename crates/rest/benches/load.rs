@@ -242,9 +242,7 @@ async fn serve(directory: &Path) -> Result<(), Error> {
     let address = listener.local_addr()?.to_string();
     std::fs::write(directory.join("address.new"), address)?;
     std::fs::rename(directory.join("address.new"), directory.join("address"))?;
-    axum::serve(listener, rest.router())
-        .tcp_nodelay(true)
-        .await?;
+    axum::serve(listener, rest.router()).await?;
     Ok(())
 }
 
@@ -304,7 +302,8 @@ fn with_log(inner: &Client) -> Client {
         let inner = inner.clone();
         async move {
             if !request.uri().path().ends_with("/log") {
-                return inner.send(request).await.map_err(tower::BoxError::from);
+                let response = inner.send(request).await?;
+                return Ok(response.map(|body| body.map_err(tower::BoxError::from).boxed_unsync()));
             }
             let lines = futures::stream::unfold((), |()| async {
                 tokio::time::sleep(Duration::from_millis(100)).await;
@@ -313,7 +312,8 @@ fn with_log(inner: &Client) -> Client {
                 Some((Ok::<_, std::convert::Infallible>(frame), ()))
             });
             let body = http_body_util::StreamBody::new(lines.boxed());
-            Ok(http::Response::new(Body::wrap_body(body)))
+            let body = body.map_err(tower::BoxError::from).boxed_unsync();
+            Ok::<_, tower::BoxError>(http::Response::new(body))
         }
     });
     Client::new(service.map_err(tower::BoxError::from), "default")

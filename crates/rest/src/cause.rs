@@ -85,9 +85,10 @@ fn explain_node(ending: &Ending, several: bool) -> Failure {
     let (kind, summary, hint, cause) = from_system(ending, &who)
         .or_else(|| from_lines(ending, &who))
         .unwrap_or_else(|| from_exit_code(ending, &who));
-    let cause = match several {
-        true => cause.with("worker", ending.worker),
-        false => cause,
+    let cause = if several {
+        cause.with("worker", ending.worker)
+    } else {
+        cause
     };
     let found = lines::find(&ending.tail);
     let evidence = found.map_or_else(|| last(&ending.tail, 5), |found| found.evidence);

@@ -74,24 +74,23 @@ impl Keys {
         let id = head["kid"].as_str();
         let known = self.current(client, url, Duration::ZERO).await?;
         let verified = |keys: &KeySet| {
-            let fitting = keys.keys.iter().filter(|key| key.fits(id, algorithm));
-            let mut checked =
-                fitting.map(|key| key.verify(algorithm, signed.as_bytes(), &signature));
             // Without an identifier any key of the right kind may be meant.
-            checked.try_fold(false, |any, valid| if valid { Err(()) } else { Ok(any) })
+            let mut fitting = keys.keys.iter().filter(|key| key.fits(id, algorithm));
+            fitting.any(|key| key.verify(algorithm, signed.as_bytes(), &signature))
         };
-        match verified(&known) {
-            Err(()) => return Ok(()),
-            Ok(_) if known.keys.iter().any(|key| key.fits(id, algorithm)) && id.is_some() => {
-                return Err(Error::Token("its signature is wrong"));
-            }
-            Ok(_) => {}
+        if verified(&known) {
+            return Ok(());
+        }
+        let is_known = known.keys.iter().any(|key| key.fits(id, algorithm));
+        if id.is_some() && is_known {
+            return Err(Error::Token("its signature is wrong"));
         }
         // The provider may have a new key.
         let renewed = self.current(client, url, PAUSE).await?;
-        match verified(&renewed) {
-            Err(()) => Ok(()),
-            Ok(_) => Err(Error::Token("its signature is wrong")),
+        if verified(&renewed) {
+            Ok(())
+        } else {
+            Err(Error::Token("its signature is wrong"))
         }
     }
 

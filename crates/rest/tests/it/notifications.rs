@@ -15,6 +15,9 @@ use crate::harness::{ADMIN, Site, form_a};
 
 type Received = Arc<Mutex<Vec<(HeaderMap, Bytes)>>>;
 
+/// What the receiver remembers, and what it is to answer.
+type Both = (Received, Arc<Mutex<Vec<StatusCode>>>);
+
 /// A receiver on this machine, which answers `status` and remembers what it was told.
 struct Receiver {
     url: String,
@@ -29,7 +32,6 @@ impl Receiver {
         let answers = Arc::new(Mutex::new(answers.to_vec()));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
-        type Both = (Received, Arc<Mutex<Vec<StatusCode>>>);
         let take =
             async |State((received, answers)): State<Both>, headers: HeaderMap, body: Bytes| {
                 received.lock().unwrap().push((headers, body));
