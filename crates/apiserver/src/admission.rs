@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::builtin;
+use crate::limit_range;
 use crate::metadata;
 use crate::parameters::FieldValidation;
 use crate::registry::{DEFINITIONS, Kind, crd};
@@ -49,6 +50,35 @@ pub(crate) fn prune(kind: &Kind, object: &mut Value) -> Vec<String> {
         (None, Some(info)) => builtin::prune(info, object),
         (None, None) => Vec::new(),
     }
+}
+
+/// The limit ranges of the namespace of an object that they may be about.
+pub(crate) fn limit_ranges(store: &Store, kind: &Kind, namespace: &str) -> Vec<Value> {
+    if !matches!(&*kind.resource, "pods" | "persistentvolumeclaims") {
+        return Vec::new();
+    }
+    let query = Query {
+        namespace,
+        ..Query::default()
+    };
+    let ranges = store.list("limitranges", &query).map(|page| page.objects);
+    let ranges = ranges.unwrap_or_default().into_iter();
+    ranges.map(|range| range.value()).collect()
+}
+
+/// Refuses an admitted object that asks for more or less than the limit ranges allow.
+pub(crate) fn check_limits(kind: &Kind, ranges: &[Value], object: &Value) -> Result<()> {
+    let problem = match &*kind.resource {
+        "pods" => limit_range::check_pod(ranges, object),
+        "persistentvolumeclaims" => limit_range::check_claim(ranges, object),
+        _ => None,
+    };
+    problem.map_or(Ok(()), |reason| {
+        Err(ApiError::Forbidden {
+            subject: kind.subject(metadata::text(object, "name")),
+            reason,
+        })
+    })
 }
 
 /// Completes a new object by others that it names: a pod's priority is that of its class.

@@ -14,7 +14,7 @@
 mod defaults;
 mod kinds;
 mod names;
-mod quantity;
+pub(crate) mod quantity;
 mod schemas;
 #[cfg(test)]
 mod tests;

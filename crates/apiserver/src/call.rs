@@ -12,6 +12,7 @@ use crate::core::Core;
 use crate::negotiate::Output;
 use crate::parameters::Parameters;
 use crate::path::{ResourcePath, Verb};
+use crate::quota::Reservation;
 use crate::registry::Kind;
 use crate::status::{ApiError, Result};
 use crate::store::{Name, Object};
@@ -69,6 +70,23 @@ impl Call {
             subresource: &self.path.subresource,
             now,
         }
+    }
+
+    /// Reserves what an object takes of the namespace's quotas, beyond what it took before.
+    pub(crate) fn reserve(
+        &self,
+        name: &Name,
+        new: &Value,
+        old: Option<&Value>,
+    ) -> Result<Option<Reservation>> {
+        let reserved = self
+            .core
+            .quotas
+            .reserve(&self.kind.resource, name, new, old);
+        reserved.map_err(|exceeded| ApiError::Forbidden {
+            subject: self.kind.subject(&name.name),
+            reason: exceeded.to_string(),
+        })
     }
 
     /// Whoever applies what does not exist creates it, and must be allowed to.

@@ -13,6 +13,8 @@ use crate::auth::tokens::Tokens;
 use crate::limits::{Limits, Usage};
 use crate::metadata;
 use crate::metrics::Metrics;
+use crate::pages::Documents;
+use crate::quota::Ledger;
 use crate::registry::{DEFINITIONS, Registry};
 use crate::store::{self, Object, Query, Store};
 use crate::tls::Authority;
@@ -27,8 +29,10 @@ pub(crate) struct Core {
     pub(crate) tokens: Tokens,
     pub(crate) policy: PolicyCache,
     pub(crate) usage: Arc<Usage>,
+    pub(crate) quotas: Arc<Ledger>,
     pub(crate) metrics: Metrics,
     pub(crate) audit: Option<Audit>,
+    pub(crate) documents: Documents,
     pub(crate) options: Options,
     /// Cancelled when the server stops; ends watches and tasks.
     pub(crate) stopping: CancellationToken,

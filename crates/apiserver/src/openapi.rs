@@ -8,6 +8,8 @@
 //! The operations do not list strategic merge patch as a body on purpose: kubectl would then take
 //! merge keys from these schemas, which lack them, instead of from its own types.
 
+pub mod v2;
+
 use std::collections::HashMap;
 use std::sync::{LazyLock, RwLock};
 

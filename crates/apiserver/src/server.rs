@@ -17,6 +17,7 @@ use crate::auth::tokens::Tokens;
 use crate::bootstrap;
 use crate::core::{Core, Options, definitions};
 use crate::gc;
+use crate::quota;
 use crate::registry::{DEFINITIONS, Registry};
 use crate::store::{self, Store};
 use crate::tls::{self, Authority};
@@ -67,13 +68,16 @@ impl Server {
             tokens: Tokens::new(&options.admin_tokens, authority.token_key(), &store),
             policy: PolicyCache::default(),
             usage: Arc::default(),
+            quotas: Arc::default(),
             metrics: crate::metrics::Metrics::default(),
             audit: audit.transpose()?,
+            documents: crate::pages::Documents::default(),
             stopping: CancellationToken::new(),
             authority,
             store,
             options,
         });
+        core.quotas.load(&core.store);
         let (work, queue) = mpsc::unbounded_channel();
         let observed = Arc::downgrade(&core);
         pending.start(Box::new(move |resource, event| {
@@ -88,12 +92,14 @@ impl Server {
                 core.tokens.observe(event);
             }
             core.policy.observe(resource);
+            core.quotas.observe(&core.store, resource, event);
             for item in gc::work(&core.store, resource, event) {
                 let _ = work.send(item);
             }
         }))?;
         bootstrap::run(&core).await.map_err(Error::Bootstrap)?;
         tokio::spawn(gc::run(Arc::clone(&core), queue));
+        tokio::spawn(quota::run(Arc::clone(&core)));
         let stop = core.stopping.clone().drop_guard();
         Ok(Self {
             core,

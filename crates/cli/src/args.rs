@@ -155,6 +155,9 @@ pub(crate) struct Up {
         value_name = "DIR"
     )]
     pub(crate) host_paths: Vec<PathBuf>,
+    /// File to which every write of the Kubernetes API is appended: who, what, when, with which answer
+    #[arg(long, env = "ASTRAGO_AUDIT_LOG", value_name = "FILE")]
+    pub(crate) audit_log: Option<PathBuf>,
     /// Run no pods here: a control plane only
     #[arg(long, env = "ASTRAGO_NO_NODE")]
     pub(crate) no_node: bool,

@@ -65,6 +65,7 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
     let mut options = astrago_apiserver::Options::new(data.path().join("apiserver"));
     options.admin_tokens = vec![admin_token.clone()];
     options.kubelet_token.clone_from(&kubelet_token);
+    options.audit_log.clone_from(&arguments.audit_log);
     if !arguments.kube_listen.ip().is_loopback() {
         options
             .host_names

@@ -62,7 +62,7 @@ fn visit(node: &Node, value: &mut Value, path: Path<'_>, errors: &mut Vec<FieldE
 }
 
 /// The canonical form; `None` if it is no quantity.
-pub(super) fn canonical(text: &str) -> Option<String> {
+pub(crate) fn canonical(text: &str) -> Option<String> {
     let (nanos, form) = parse(text)?;
     Some(match form {
         // Nothing is rounded away: what is no whole number is written with a decimal suffix.
@@ -73,8 +73,17 @@ pub(super) fn canonical(text: &str) -> Option<String> {
 }
 
 /// The amount in billionths, for comparisons.
-pub(super) fn nanos(text: &str) -> Option<i128> {
+pub(crate) fn nanos(text: &str) -> Option<i128> {
     parse(text).map(|(nanos, _)| nanos)
+}
+
+/// An amount in its canonical form, in powers of two if it is a size.
+pub(crate) fn shown(nanos: i128, is_size: bool) -> String {
+    if is_size && nanos.abs() >= 1024 * NANO && nanos % NANO == 0 {
+        binary(nanos)
+    } else {
+        decimal(nanos)
+    }
 }
 
 #[derive(Clone, Copy)]

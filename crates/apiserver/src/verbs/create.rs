@@ -12,6 +12,7 @@ use crate::admission;
 use crate::auth::escalation;
 use crate::call::Call;
 use crate::conversion;
+use crate::limit_range;
 use crate::metadata;
 use crate::registry::{DEFINITIONS, Kind, crd};
 use crate::respond;
@@ -55,15 +56,27 @@ pub(crate) async fn insert(
             metadata::of(&mut object)
                 .insert("name".to_owned(), metadata::generated_name(&prefix).into());
         }
-        let mut candidate = object.clone();
+        attempts -= 1;
+        // Only who may have to try again keeps a copy.
+        let mut candidate = if attempts > 0 {
+            object.clone()
+        } else {
+            object.take()
+        };
         stamp(call, &mut candidate);
-        admission::resolve(&call.core.store, &call.kind, &mut candidate)?;
+        let store = &call.core.store;
+        admission::resolve(store, &call.kind, &mut candidate)?;
+        let ranges = admission::limit_ranges(store, &call.kind, call.namespace());
+        if &*call.kind.resource == "pods" {
+            limit_range::default(&ranges, &mut candidate);
+        }
         let warnings = admission::admit(
             &call.kind,
             &mut candidate,
             None,
             call.parameters.field_validation,
         )?;
+        admission::check_limits(&call.kind, &ranges, &candidate)?;
         escalation::check(call, &candidate, None)?;
         finish(call, &mut candidate);
         if tracking == Tracking::Update {
@@ -73,14 +86,15 @@ pub(crate) async fn insert(
         }
         let name = Name::new(call.namespace(), metadata::text(&candidate, "name"));
         let subject = call.kind.subject(&name.name);
+        if call.parameters.dry_run && store.get(&call.kind.resource, &name).is_some() {
+            return Err(ApiError::AlreadyExists(subject));
+        }
+        let reserved = call.reserve(&name, &candidate, None)?;
         let draft = Draft::new(
             &call.kind.resource,
             &conversion::to_storage(&call.kind, candidate),
         );
         if call.parameters.dry_run {
-            if call.core.store.get(&call.kind.resource, &name).is_some() {
-                return Err(ApiError::AlreadyExists(subject));
-            }
             return Ok((draft.finish(name, 0).without_revision().into(), warnings));
         }
         let write = Write {
@@ -88,8 +102,9 @@ pub(crate) async fn insert(
             name,
             action: Action::Create(draft),
         };
-        attempts -= 1;
-        match call.core.store.write(write).await {
+        let written = store.write(write).await;
+        drop(reserved);
+        match written {
             Ok(stored) => return Ok((stored, warnings)),
             Err(WriteError::AlreadyExists) if attempts > 0 => {}
             Err(error) => return Err(ApiError::from_write(error, subject, call.namespace())),

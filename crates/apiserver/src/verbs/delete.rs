@@ -114,12 +114,27 @@ impl Options {
 pub(crate) async fn delete(call: &Call, body: &[u8]) -> Result<Response> {
     let options = Options::parse(call, body)?;
     let outcome = remove(&call.core, &call.kind, &call.name(), &options).await?;
-    if outcome.removed {
+    if outcome.removed && !answers_object(&call.kind) {
         let subject = call.kind.subject(&call.path.name);
         let status = deleted(&subject, &outcome.object.meta.uid);
         return Ok(respond::json_value(StatusCode::OK, &status));
     }
     Ok(respond::object(call, &outcome.object, StatusCode::OK, &[]))
+}
+
+/// Whether a delete of this kind is answered with the object that is gone; of others with a Status.
+fn answers_object(kind: &Kind) -> bool {
+    matches!(
+        &*kind.resource,
+        "persistentvolumeclaims"
+            | "persistentvolumes"
+            | "pods"
+            | "podtemplates"
+            | "resourcequotas"
+            | "serviceaccounts"
+            | "services"
+            | "storageclasses.storage.k8s.io"
+    )
 }
 
 pub(crate) async fn delete_collection(call: &Call, body: &[u8]) -> Result<Response> {

@@ -50,6 +50,10 @@ pub(crate) async fn modify(
             Some(&old),
             call.parameters.field_validation,
         )?;
+        if &*call.kind.resource == "persistentvolumeclaims" && new["spec"] != old["spec"] {
+            let ranges = admission::limit_ranges(&call.core.store, &call.kind, call.namespace());
+            admission::check_limits(&call.kind, &ranges, &new)?;
+        }
         escalation::check(call, &new, Some(&old))?;
         finish(call, &old, &mut new)?;
         if tracking == Tracking::Update {
@@ -59,6 +63,7 @@ pub(crate) async fn modify(
         if new == old || (tracking == Tracking::Applied && differs_in_times_only(&new, &old)) {
             return Ok((current, warnings));
         }
+        let reserved = call.reserve(&current.name, &new, Some(&old))?;
         let removed = edit::is_released(&call.kind.resource, &new);
         let draft = Draft::new(
             &call.kind.resource,
@@ -80,7 +85,9 @@ pub(crate) async fn modify(
             name: current.name.clone(),
             action,
         };
-        match call.core.store.write(write).await {
+        let written = call.core.store.write(write).await;
+        drop(reserved);
+        match written {
             Ok(stored) => return Ok((stored, warnings)),
             Err(WriteError::Conflict) => {}
             Err(error) => {

@@ -235,7 +235,14 @@ impl Actor {
         key: &ObjectKey,
         used: Option<&BTreeMap<String, Quantity>>,
     ) {
-        if self.written.get(key) != used {
+        // Others account for other keys in the same status.
+        let stands = match (self.written.get(key), used) {
+            (Some(written), Some(used)) => written
+                .iter()
+                .all(|(name, amount)| used.get(name) == Some(amount)),
+            (written, used) => written.is_none() && used.is_none(),
+        };
+        if !stands {
             self.written.remove(key);
         }
     }

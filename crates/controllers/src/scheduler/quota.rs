@@ -3,7 +3,7 @@
 //! A ResourceQuota is not a reason to refuse a job, as it is with Kubernetes: the job waits until the
 //! quota has room. So what counts as used is what has been started: pods with a node that have not
 //! ended. Enforced are `pods`, `count/pods`, `cpu`, `memory`, `requests.*` and `limits.*` of pods,
-//! with the scopes of Kubernetes; other keys (counts of other objects, storage) are not.
+//! with the scopes of Kubernetes; other keys (counts of other objects, storage) are the API server's.
 
 use std::collections::BTreeMap;
 

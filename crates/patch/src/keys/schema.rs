@@ -80,7 +80,8 @@ fn text<'a>(schema: &'a Value, name: &str) -> Option<&'a str> {
 }
 
 impl Keys {
-    fn is_default(&self) -> bool {
+    /// Whether nothing here differs from the default.
+    pub fn is_default(&self) -> bool {
         self.fields.is_empty()
             && self.items.is_none()
             && self.list == List::Atomic
