@@ -2,15 +2,22 @@
 //!
 //! A rule is parsed once, when its CustomResourceDefinition is stored, and refused there if it
 //! does not parse, names a variable other than `self` and `oldSelf`, or calls a function that
-//! this server does not have. At run time it sees `self` (and `oldSelf`) converted from JSON by
+//! this server does not have; its types are checked when it runs. At run time it sees `self` (and `oldSelf`) converted from JSON by
 //! the schema. The most common rule of all, `self == oldSelf`, is compared as JSON without any
 //! of that.
 
+pub(crate) mod budget;
 mod convert;
+mod depth;
 mod functions;
 mod library;
+mod named;
+mod network;
+mod opaque;
+mod quantity;
 #[cfg(test)]
 mod tests;
+mod url;
 
 use cel::common::types::CelOptional;
 use cel::common::value::Val;
@@ -33,6 +40,9 @@ pub(crate) struct Rule {
     uses_old: bool,
     optional_old: bool,
     is_equality: bool,
+    /// The fields of `self` that the rule looks at; `None` for all of them.
+    wanted: Option<Vec<String>>,
+    depth: usize,
 }
 
 /// A rule that does not hold.
@@ -53,6 +63,10 @@ pub enum Error {
     Variable { name: String },
     #[error("undeclared reference to the function '{name}', which this server does not have")]
     Function { name: String },
+    #[error("a rule may have at most {limit} characters")]
+    TooLong { limit: usize },
+    #[error("a rule may be nested at most {limit} times")]
+    TooDeep { limit: usize },
     #[error("a rule must have the field rule")]
     Empty,
     #[error(
@@ -88,8 +102,15 @@ impl Rule {
             source.split_whitespace().collect::<String>().as_str(),
             "self==oldSelf" | "oldSelf==self"
         );
+        let (mut wanted, mut depth) = (Some(Vec::new()), 0);
+        for program in std::iter::once(&program).chain(&message_program) {
+            library::fields(program, &mut wanted);
+            depth = depth.max(depth::of(program));
+        }
         Ok(Self {
             source: source.to_owned(),
+            depth,
+            wanted,
             program,
             message: text("message").map(str::to_owned),
             message_program,
@@ -130,10 +151,27 @@ impl Rule {
         if self.is_equality && !self.optional_old {
             return (Some(value) != old).then(|| self.failure(self.text()));
         }
+        if !budget::begin() {
+            return None;
+        }
+        let run = || self.evaluate(value, old, node, is_root);
+        depth::with_room(self.depth, run).unwrap_or_else(|| {
+            Some(self.failure("there is no room to evaluate the rule".to_owned()))
+        })
+    }
+
+    fn evaluate(
+        &self,
+        value: &Value,
+        old: Option<&Value>,
+        node: &Node,
+        is_root: bool,
+    ) -> Option<Failure<'_>> {
         let mut context = Context::with_env(library::environment());
-        context.add_variable_from_value("self", convert::value(value, node, is_root));
+        let convert = |value| convert::value(value, node, is_root, self.wanted.as_deref());
+        context.add_variable_from_value("self", convert(value));
         if self.uses_old {
-            let old = old.map(|old| convert::value(old, node, is_root));
+            let old = old.map(convert);
             if self.optional_old {
                 let old = old.and_then(|old| Box::<dyn Val>::try_from(old).ok());
                 let old = old.map_or_else(CelOptional::none, CelOptional::of);
@@ -160,6 +198,10 @@ impl Rule {
             Ok(other) => Some(self.failure(format!(
                 "rule returned {:?}, not a boolean",
                 other.type_of()
+            ))),
+            Err(_) if budget::is_overspent() => Some(self.failure(format!(
+                "call cost exceeds limit for rule: {}; no further validation rules will be run",
+                self.source.trim()
             ))),
             Err(error) => {
                 let rule = self.message.as_deref().unwrap_or(&self.source);
@@ -192,18 +234,28 @@ fn problem(error: &ExecutionError) -> String {
 }
 
 fn parse(source: &str) -> Result<IdedExpr, Error> {
-    let mut program = library::environment()
-        .parser()
-        .parse(source)
-        .map_err(|errors| {
-            let detail = errors
-                .to_string()
-                .split_whitespace()
-                .collect::<Vec<_>>()
-                .join(" ");
-            Error::Parse { detail }
-        })?;
-    library::check(&program)?;
-    library::rename(&mut program);
-    Ok(program)
+    depth::check_length(source)?;
+    let parsing = || -> Result<IdedExpr, Error> {
+        let mut program = library::environment()
+            .parser()
+            .parse(source)
+            .map_err(|errors| {
+                let detail = errors
+                    .to_string()
+                    .split_whitespace()
+                    .collect::<Vec<_>>()
+                    .join(" ");
+                Error::Parse { detail }
+            })?;
+        depth::check(&program)?;
+        library::check(&program)?;
+        library::rename(&mut program);
+        budget::meter(&mut program);
+        Ok(program)
+    };
+    depth::with_room(depth::estimate(source), parsing).unwrap_or_else(|| {
+        Err(Error::Parse {
+            detail: "there is no room to parse the rule".to_owned(),
+        })
+    })
 }

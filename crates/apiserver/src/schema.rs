@@ -17,7 +17,7 @@
 mod compile;
 mod default;
 mod error;
-mod format;
+pub(crate) mod format;
 pub(crate) mod node;
 mod path;
 mod prune;

@@ -3,11 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use base64::Engine as _;
 use cel::Value as Cel;
 use cel::objects::{Key, Map};
+use chrono::{DateTime, TimeDelta};
 use serde_json::Value;
 
 use crate::schema::Node;
+use crate::schema::format::Format;
 use crate::schema::node::Kind;
 
 /// Words that CEL reserves, so that a field of that name is written `__name__`.
@@ -32,25 +35,33 @@ const RESERVED: [&str; 18] = [
     "return",
 ];
 
-/// `value` as a rule sees it. At the root only name and generateName of the metadata show.
-pub(super) fn value(value: &Value, node: &Node, is_root: bool) -> Cel {
+/// `value` as a rule sees it, with the fields that it wants to see. At the root only name and generateName of
+/// the metadata show.
+pub(super) fn value(value: &Value, node: &Node, is_root: bool, wanted: Option<&[String]>) -> Cel {
     let Value::Object(map) = value else {
         return any(value, Some(node));
     };
-    if !is_root {
+    if !is_root && wanted.is_none() {
         return any(value, Some(node));
     }
-    let mut fields = HashMap::with_capacity(map.len());
+    let mut fields = HashMap::with_capacity(wanted.map_or(map.len(), <[_]>::len));
     for (name, value) in map {
-        let shown = match name.as_str() {
-            "metadata" => metadata(value),
-            "apiVersion" | "kind" => any(value, None),
-            _ => any(
-                value,
-                node.properties.get(name.as_str()).map(|child| &**child),
-            ),
+        let property = node.properties.get(name.as_str());
+        let key = key(name, is_root || property.is_some());
+        let is_wanted = |key: &Key| match (wanted, key) {
+            (Some(wanted), Key::String(name)) => wanted.contains(name),
+            _ => true,
         };
-        fields.insert(key(name, true), shown);
+        if !is_wanted(&key) {
+            continue;
+        }
+        let child = property.or_else(|| node.items.as_ref().filter(|_| !is_root));
+        let shown = match name.as_str() {
+            "metadata" if is_root => metadata(value),
+            "apiVersion" | "kind" if is_root => any(value, None),
+            _ => any(value, child.map(|child| &**child)),
+        };
+        fields.insert(key, shown);
     }
     Cel::Map(Map {
         map: Arc::new(fields),
@@ -73,7 +84,12 @@ fn any(value: &Value, node: Option<&Node>) -> Cel {
     match value {
         Value::Null => Cel::Null,
         Value::Bool(flag) => Cel::Bool(*flag),
-        Value::String(text) => Cel::String(Arc::new(text.clone())),
+        Value::String(text) => {
+            let checks = node.and_then(|node| node.checks.as_ref());
+            let format = checks.and_then(|checks| checks.format);
+            let typed = format.and_then(|format| typed(text, format));
+            typed.unwrap_or_else(|| Cel::String(Arc::new(text.clone())))
+        }
         Value::Number(number) => {
             let wants_float = node.is_some_and(|node| node.kind == Kind::Number);
             match number.as_i64() {
@@ -107,6 +123,54 @@ fn any(value: &Value, node: Option<&Node>) -> Cel {
             })
         }
     }
+}
+
+/// Texts of some formats have a type of their own in CEL.
+fn typed(text: &str, format: Format) -> Option<Cel> {
+    Some(match format {
+        Format::DateTime => Cel::Timestamp(DateTime::parse_from_rfc3339(text).ok()?),
+        Format::Date => {
+            let midnight = format!("{text}T00:00:00Z");
+            Cel::Timestamp(DateTime::parse_from_rfc3339(&midnight).ok()?)
+        }
+        Format::Duration => Cel::Duration(duration(text)?),
+        Format::Byte => {
+            let bytes = base64::engine::general_purpose::STANDARD.decode(text);
+            Cel::Bytes(Arc::new(bytes.ok()?))
+        }
+        _ => return None,
+    })
+}
+
+/// Go's `1h30m0.5s`.
+fn duration(text: &str) -> Option<TimeDelta> {
+    let (sign, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1.0, rest),
+        None => (1.0, text.trim_start_matches('+')),
+    };
+    let mut nanos = 0.0;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, unit) = rest.split_at(end);
+        let end = unit
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(unit.len());
+        let (unit, next) = unit.split_at(end);
+        let scale = match unit {
+            "ns" => 1.0,
+            "us" | "µs" => 1e3,
+            "ms" => 1e6,
+            "s" => 1e9,
+            "m" => 60e9,
+            "h" => 3600e9,
+            _ => return None,
+        };
+        nanos += number.parse::<f64>().ok()? * scale;
+        rest = next;
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "a float saturates")]
+    let nanos = (sign * nanos) as i64;
+    Some(TimeDelta::nanoseconds(nanos))
 }
 
 fn key(name: &str, is_field: bool) -> Key {

@@ -10,13 +10,31 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use cel::common::types::{INT_TYPE, LIST_TYPE, STRING_TYPE};
-use cel::common::value::{CowVal, Val};
+use cel::common::types::{DYN_TYPE, INT_TYPE, LIST_TYPE, STRING_TYPE};
 use cel::{DeclarationError, Env, ExecutionError, Value};
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
+
+use super::budget::spend;
+use super::opaque::{Answer, Args, answer, failed, integer, list, string};
 
 /// `matches` as the standard library has it compiles its pattern on every call.
-pub(super) const MATCHES: &str = "@matches";
+const MATCHES: &str = "@matches";
+const REPLACE: &str = "@replace";
+const JOIN: &str = "@join";
+const DISTINCT: &str = "@distinct";
+const RANGE: &str = "@range";
+
+/// The function of ours that stands in for another.
+pub(super) fn replacement(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "matches" => MATCHES,
+        "replace" => REPLACE,
+        "join" => JOIN,
+        "distinct" => DISTINCT,
+        "range" | "lists.range" => RANGE,
+        _ => return None,
+    })
+}
 
 /// Adds the functions to an environment.
 pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
@@ -27,6 +45,28 @@ pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
         vec![STRING_TYPE, STRING_TYPE],
         matches,
     )?;
+    for count in 3..=4 {
+        let id = format!("replace_{count}");
+        env.add_overload(
+            REPLACE,
+            &id,
+            (0..count).map(|_| DYN_TYPE).collect(),
+            replace,
+        )?;
+    }
+    for count in 1..=2 {
+        let id = format!("join_{count}");
+        env.add_overload(JOIN, &id, (0..count).map(|_| DYN_TYPE).collect(), join)?;
+    }
+    env.add_overload(DISTINCT, "distinct", vec![LIST_TYPE], distinct)?;
+    env.add_overload(RANGE, "range", vec![INT_TYPE], range)?;
+    for (name, function) in [
+        ("indexOf", index_of as cel::common::functions::Function),
+        ("lastIndexOf", last_index_of),
+    ] {
+        let id = format!("list_{name}");
+        env.add_member_overload(name, &id, LIST_TYPE, vec![DYN_TYPE], function)?;
+    }
     env.add_member_overload("find", "string_find", STRING_TYPE, text(), find)?;
     env.add_member_overload("findAll", "string_find_all", STRING_TYPE, text(), find_all)?;
     env.add_member_overload(
@@ -61,8 +101,82 @@ pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
     Ok(())
 }
 
-type Args<'b, 'v> = Vec<CowVal<'b, 'v>>;
-type Answer<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
+fn replace<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
+    let (text, old, new) = (string(&args, 0)?, string(&args, 1)?, string(&args, 2)?);
+    let limit = match args.len() {
+        4 => usize::try_from(integer(&args, 3)?).unwrap_or(usize::MAX),
+        _ => usize::MAX,
+    };
+    let found = text.matches(old.as_str()).take(limit).count();
+    spend(units(
+        text.len().saturating_add(found.saturating_mul(new.len())),
+    ))?;
+    answer(Value::from(text.replacen(old.as_str(), &new, limit)))
+}
+
+fn join<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
+    let list = list(&args, 0)?;
+    let separator = match args.len() {
+        2 => string(&args, 1)?,
+        _ => Arc::default(),
+    };
+    let mut size = list.len().saturating_mul(separator.len());
+    let mut texts = Vec::with_capacity(list.len());
+    for item in list.iter() {
+        let Value::String(text) = item else {
+            return Err(failed("join", "items are not strings"));
+        };
+        size = size.saturating_add(text.len());
+        texts.push(text.as_str());
+    }
+    spend(units(size))?;
+    answer(Value::from(texts.join(&separator)))
+}
+
+fn distinct<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
+    let list = list(&args, 0)?;
+    spend((list.len() as u64).saturating_mul(list.len() as u64) / 4)?;
+    let mut found: Vec<Value> = Vec::new();
+    for item in list.iter().filter(|item| !matches!(item, Value::Null)) {
+        if !found.contains(item) {
+            found.push(item.clone());
+        }
+    }
+    answer(Value::List(Arc::new(found)))
+}
+
+fn range<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
+    let end = integer(&args, 0)?;
+    spend(u64::try_from(end).unwrap_or(0))?;
+    answer(Value::List(Arc::new((0..end).map(Value::Int).collect())))
+}
+
+fn index_of<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
+    let (list, wanted) = (list(&args, 0)?, super::opaque::value(&args, 1)?);
+    position(list.iter().position(|item| *item == wanted))
+}
+
+fn last_index_of<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
+    let (list, wanted) = (list(&args, 0)?, super::opaque::value(&args, 1)?);
+    position(list.iter().rposition(|item| *item == wanted))
+}
+
+fn position<'b, 'v>(found: Option<usize>) -> Answer<'b, 'v> {
+    let index = found.and_then(|index| i64::try_from(index).ok());
+    answer(Value::Int(index.unwrap_or(-1)))
+}
+
+/// What a text of this length costs.
+fn units(length: usize) -> u64 {
+    (length / 16) as u64 + 1
+}
+
+/// Two lists whose items are compared each with each.
+fn pair(args: &Args<'_, '_>) -> Result<(Arc<Vec<Value>>, Arc<Vec<Value>>), ExecutionError> {
+    let (left, right) = (list(args, 0)?, list(args, 1)?);
+    spend((left.len() as u64).saturating_mul(right.len() as u64) / 4)?;
+    Ok((left, right))
+}
 
 fn matches<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
     let (text, pattern) = (string(&args, 0)?, string(&args, 1)?);
@@ -157,51 +271,27 @@ fn extreme<'b, 'v>(args: &Args<'b, 'v>, name: &str, wanted: Ordering) -> Answer<
 }
 
 fn set_contains<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    let (all, some) = (list(&args, 0)?, list(&args, 1)?);
+    let (all, some) = pair(&args)?;
     answer(Value::Bool(some.iter().all(|item| all.contains(item))))
 }
 
 fn set_equal<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    let (left, right) = (list(&args, 0)?, list(&args, 1)?);
+    let (left, right) = pair(&args)?;
     let is_equal = left.iter().all(|item| right.contains(item))
         && right.iter().all(|item| left.contains(item));
     answer(Value::Bool(is_equal))
 }
 
 fn set_meets<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    let (left, right) = (list(&args, 0)?, list(&args, 1)?);
+    let (left, right) = pair(&args)?;
     answer(Value::Bool(left.iter().any(|item| right.contains(item))))
-}
-
-fn answer<'b, 'v>(value: Value) -> Answer<'b, 'v> {
-    let value: Box<dyn Val> = value.try_into()?;
-    Ok(CowVal::Owned(value))
-}
-
-fn string(args: &Args<'_, '_>, index: usize) -> Result<Arc<String>, ExecutionError> {
-    match args
-        .get(index)
-        .map(|value| Value::try_from(&**value))
-        .transpose()?
-    {
-        Some(Value::String(text)) => Ok(text),
-        _ => Err(ExecutionError::missing_argument_or_target()),
-    }
-}
-
-fn list(args: &Args<'_, '_>, index: usize) -> Result<Arc<Vec<Value>>, ExecutionError> {
-    match args
-        .get(index)
-        .map(|value| Value::try_from(&**value))
-        .transpose()?
-    {
-        Some(Value::List(list)) => Ok(list),
-        _ => Err(ExecutionError::missing_argument_or_target()),
-    }
 }
 
 /// Patterns are few and stand in schemas, but a rule may also build them from an object's text.
 const KEPT_PATTERNS: usize = 256;
+/// In bytes, compiled.
+const PATTERN_SIZE: usize = 1 << 20;
+const COMPILATION: u64 = 1000;
 
 thread_local! {
     static PATTERNS: RefCell<HashMap<String, Regex>> = RefCell::new(HashMap::new());
@@ -215,7 +305,11 @@ fn with_regex<T>(
         if let Some(regex) = patterns.get(pattern) {
             return then(regex);
         }
-        let regex = Regex::new(pattern)
+        // A pattern may come from an object: it is not to cost much to compile.
+        spend(COMPILATION + units(pattern.len()))?;
+        let regex = RegexBuilder::new(pattern)
+            .size_limit(PATTERN_SIZE)
+            .build()
             .map_err(|_| ExecutionError::function_error("matches", "not a valid pattern"))?;
         if patterns.len() >= KEPT_PATTERNS {
             patterns.clear();

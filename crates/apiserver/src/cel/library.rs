@@ -4,9 +4,10 @@
 use std::sync::{Arc, LazyLock};
 
 use cel::common::ast::{EntryExpr, Expr, operators};
+use cel::common::types::DYN_TYPE;
 use cel::{Env, IdedExpr, extensions};
 
-use super::{Error, functions};
+use super::{Error, budget, functions, named, network, quantity, url};
 
 /// The names of all functions that there are.
 const KNOWN: &[&str] = &[
@@ -24,13 +25,19 @@ const KNOWN: &[&str] = &[
     "string",
     "bool",
     "bytes",
-    "has",
-    "all",
-    "exists",
-    "exists_one",
-    "existsOne",
-    "map",
-    "filter",
+    // Times.
+    "duration",
+    "timestamp",
+    "getDate",
+    "getDayOfMonth",
+    "getDayOfWeek",
+    "getDayOfYear",
+    "getFullYear",
+    "getHours",
+    "getMilliseconds",
+    "getMinutes",
+    "getMonth",
+    "getSeconds",
     // Optional values.
     "optional.of",
     "optional.none",
@@ -42,8 +49,6 @@ const KNOWN: &[&str] = &[
     "value",
     "or",
     "orValue",
-    "optMap",
-    "optFlatMap",
     // Strings.
     "charAt",
     "indexOf",
@@ -105,6 +110,49 @@ const KNOWN: &[&str] = &[
     "sets.intersects",
     "equivalent",
     "intersects",
+    // Quantities, and what they have in common with others.
+    "quantity",
+    "isQuantity",
+    "isInteger",
+    "asInteger",
+    "asApproximateFloat",
+    "add",
+    "sub",
+    "isLessThan",
+    "isGreaterThan",
+    "compareTo",
+    // Addresses.
+    "ip",
+    "isIP",
+    "isCanonical",
+    "cidr",
+    "isCIDR",
+    "family",
+    "isUnspecified",
+    "isLoopback",
+    "isLinkLocalMulticast",
+    "isLinkLocalUnicast",
+    "isGlobalUnicast",
+    "masked",
+    "prefixLength",
+    "containsIP",
+    "containsCIDR",
+    "url",
+    "isURL",
+    "getScheme",
+    "getHost",
+    "getHostname",
+    "getPort",
+    "getEscapedPath",
+    "getQuery",
+    // Named formats.
+    "named",
+    "validate",
+];
+
+/// What stands before the dot of functions that belong to no value.
+pub(super) const NAMESPACES: [&str; 7] = [
+    "math", "strings", "lists", "sets", "optional", "ip", "format",
 ];
 
 pub(super) fn environment() -> Arc<Env> {
@@ -114,7 +162,14 @@ pub(super) fn environment() -> Arc<Env> {
             .add_extension(extensions::strings)
             .and_then(|()| env.add_extension(extensions::lists))
             .and_then(|()| env.add_extension(extensions::math))
-            .and_then(|()| env.add_extension(functions::declare));
+            .and_then(|()| env.add_extension(functions::declare))
+            .and_then(|()| env.add_extension(quantity::declare))
+            .and_then(|()| env.add_extension(network::declare))
+            .and_then(|()| env.add_extension(url::declare))
+            .and_then(|()| env.add_extension(named::declare))
+            .and_then(|()| {
+                env.add_overload(budget::SPEND, "spend", vec![DYN_TYPE], budget::spend_on)
+            });
         if let Err(error) = extended {
             tracing::error!(%error, "a CEL library is declared twice");
         }
@@ -157,7 +212,9 @@ fn visit(expr: &IdedExpr, bound: &mut Vec<String>) -> Result<(), Error> {
             let is_operator = name.starts_with(|c: char| !c.is_ascii_alphanumeric())
                 || operators::CONDITIONAL == name;
             let base = name.rsplit('.').next().unwrap_or(name);
-            if !is_operator && !KNOWN.contains(&name) && !KNOWN.contains(&base) {
+            let is_known =
+                |name: &str| KNOWN.contains(&name) || named::names().any(|one| one == name);
+            if !is_operator && !is_known(name) && !is_known(base) {
                 return Err(Error::Function {
                     name: name.to_owned(),
                 });
@@ -197,9 +254,52 @@ fn entry_of(entry: &EntryExpr, bound: &mut Vec<String>) -> Result<(), Error> {
     }
 }
 
+/// Adds the fields of `self` and `oldSelf` that a program looks at; `None` is all, and stays so.
+pub(super) fn fields(expr: &IdedExpr, found: &mut Option<Vec<String>>) {
+    let is_self = |expr: &IdedExpr| matches!(&expr.expr, Expr::Ident(name) if ["self", "oldSelf"].contains(&name.as_str()));
+    match &expr.expr {
+        Expr::Select(select) if is_self(&select.operand) => {
+            if let Some(found) = found
+                && !found.contains(&select.field)
+            {
+                found.push(select.field.clone());
+            }
+        }
+        Expr::Ident(_) => {
+            if is_self(expr) {
+                *found = None;
+            }
+        }
+        Expr::Select(select) => fields(&select.operand, found),
+        Expr::Call(call) => {
+            let parts = call.target.as_deref().into_iter().chain(&call.args);
+            parts.for_each(|part| fields(part, found));
+        }
+        Expr::List(list) => list.elements.iter().for_each(|item| fields(item, found)),
+        Expr::Map(map) => map.entries.iter().for_each(|entry| {
+            if let EntryExpr::MapEntry(entry) = &entry.expr {
+                fields(&entry.key, found);
+                fields(&entry.value, found);
+            }
+        }),
+        Expr::Comprehension(loops) => {
+            for part in [
+                &loops.iter_range,
+                &loops.accu_init,
+                &loops.loop_cond,
+                &loops.loop_step,
+                &loops.result,
+            ] {
+                fields(part, found);
+            }
+        }
+        Expr::Struct(_) => *found = None,
+        Expr::Literal(_) | Expr::Unspecified => {}
+    }
+}
+
 fn is_namespace(target: &IdedExpr) -> bool {
-    matches!(&target.expr, Expr::Ident(name)
-        if ["math", "strings", "lists", "sets", "optional"].contains(&name.as_str()))
+    matches!(&target.expr, Expr::Ident(name) if NAMESPACES.contains(&name.as_str()))
 }
 
 fn is_type(name: &str) -> bool {
@@ -218,14 +318,17 @@ fn is_type(name: &str) -> bool {
     .contains(&name)
 }
 
-/// Sends calls of `matches` to the one that keeps its patterns.
+/// Sends calls of some functions to those of ours: `matches` keeps its patterns, the others could make more of little
+/// than there is memory.
 pub(super) fn rename(expr: &mut IdedExpr) {
     match &mut expr.expr {
         Expr::Call(call) => {
-            if call.func_name == "matches" {
-                functions::MATCHES.clone_into(&mut call.func_name);
+            if let Some(name) = functions::replacement(&call.func_name) {
+                name.clone_into(&mut call.func_name);
                 // One overload serves both ways of calling.
-                if let Some(target) = call.target.take() {
+                if let Some(target) = call.target.take()
+                    && !is_namespace(&target)
+                {
                     call.args.insert(0, *target);
                 }
             }

@@ -63,6 +63,43 @@ fn open() -> Value {
     json!({"type": "object", "properties": {
         "namespace": {"type": "string"}, "x-y": {"type": "integer"}}}),
     json!({"namespace": "a", "x-y": 1}), json!({"namespace": "b", "x-y": 1}))]
+#[case("quantity(self).isLessThan(quantity('2Gi')) && quantity(self).isInteger()", json!({"type": "string"}),
+    json!("1500Mi"), json!("2.5Gi"))]
+#[case("isQuantity(self) && quantity(self).add(quantity('1')).sub(1).compareTo(quantity('1k')) == 0",
+    json!({"type": "string"}), json!("1000"), json!("1001"))]
+#[case("quantity(self).asInteger() == 3 && quantity(self).sign() == 1", json!({"type": "string"}),
+    json!("3000m"), json!("4"))]
+#[case("isURL(self) && url(self).getHost() == 'a.b:80' && url(self).getHostname() == 'a.b'",
+    json!({"type": "string"}), json!("https://u:p@a.b:80/x y?k=1&k=2"), json!("a.b"))]
+#[case("url(self).getEscapedPath() == '/x%20y' && url(self).getQuery()['k'] == ['1', '2'] && url(self).getPort() == ''",
+    json!({"type": "string"}), json!("http://a/x y?k=1&k=2"), json!("http://a/x?k=1"))]
+#[case("isIP(self) && ip(self).family() == 4 && ip(self).isLoopback() && string(ip(self)) == self",
+    json!({"type": "string"}), json!("127.0.0.1"), json!("::1"))]
+#[case("ip.isCanonical(self) && ip(self).isGlobalUnicast()", json!({"type": "string"}),
+    json!("2001:db8::1"), json!("2001:DB8::1"))]
+#[case("isCIDR(self) && cidr(self).containsIP('10.1.2.3') && cidr(self).containsCIDR(cidr('10.1.0.0/16'))",
+    json!({"type": "string"}), json!("10.0.0.0/8"), json!("10.1.2.0/24"))]
+#[case("cidr(self).prefixLength() == 24 && string(cidr(self).masked()) == '10.1.2.0/24' && cidr(self).ip() == ip('10.1.2.3')",
+    json!({"type": "string"}), json!("10.1.2.3/24"), json!("10.1.2.3/25"))]
+#[case("self.findAll('[0-9]+').size() == 2 && self.findAll('[0-9]+', 1) == ['1']", json!({"type": "string"}),
+    json!("1-2"), json!("12"))]
+#[case("self.indexOf('b') == 1 && self.lastIndexOf('b') == 2 && self.indexOf('z') == -1",
+    json!({"type": "array", "items": {"type": "string"}}), json!(["a", "b", "b"]), json!(["b"]))]
+#[case("'%s-%d'.format([self.a, self.n]) == 'x-3' && [self.a, 'y'].join('/') == 'x/y'", open(),
+    json!({"a": "x", "n": 3}), json!({"a": "x", "n": 4}))]
+#[case("self.replace('a', 'b', 1).upperAscii() == 'BA' && self.charAt(0) == 'a' && self.substring(1) == 'a' && self.trim() == self",
+    json!({"type": "string"}), json!("aa"), json!("ab"))]
+#[case("self.all(k, k.startsWith('x') && self[k] > 0)",
+    json!({"type": "object", "additionalProperties": {"type": "integer"}}), json!({"xa": 1}), json!({"xa": 0}))]
+#[case("self.?a.orValue(1) == 1 && self.?b.hasValue()", open(), json!({"b": 2}), json!({"a": 2, "b": 2}))]
+#[case("duration(self.d) <= duration('1h') && self.t < timestamp('2030-01-01T00:00:00Z')",
+    json!({"type": "object", "properties": {"d": {"type": "string"}, "t": {"type": "string", "format": "date-time"}}}),
+    json!({"d": "30m", "t": "2026-01-01T00:00:00Z"}), json!({"d": "2h", "t": "2026-01-01T00:00:00Z"}))]
+#[case("self < duration('90m')", json!({"type": "string", "format": "duration"}), json!("1h29m"), json!("1h31m"))]
+#[case("!format.dns1123Label().validate(self).hasValue() && format.named('uuid').hasValue()",
+    json!({"type": "string"}), json!("a-b"), json!("A_b"))]
+#[case("self.map(x, x * 2).filter(x, x > 2).sum() == 10 && self.exists_one(x, x == 1)",
+    json!({"type": "array", "items": {"type": "integer"}}), json!([1, 2, 3]), json!([2, 3]))]
 fn decides(#[case] rule: &str, #[case] property: Value, #[case] good: Value, #[case] bad: Value) {
     let rule = json!({"rule": rule, "message": "no"});
     assert_eq!(check(&property, &rule, &good, None), Vec::<String>::new());
@@ -177,4 +214,71 @@ fn items_of_map_lists_are_compared_with_their_old_selves() {
     "spec: Invalid value: \"object\": no such key: b evaluating rule: m")]
 fn says_what_is_wrong(#[case] rule: Value, #[case] want: &str) {
     assert_eq!(check(&open(), &rule, &json!({"a": 1}), None), [want]);
+}
+
+/// Rules that would take for ever, or all memory.
+#[rstest]
+#[case::loops("self.all(a, self.all(b, self.all(c, self.all(d, a + b + c + d >= 0))))")]
+#[case::late("self.exists(a, self.exists(b, self.exists(c, self.exists(d, a + b + c + d < 0))))")]
+#[case::doubling(
+    "[['x']].map(l, l + l).map(l, l + l).map(l, l + l).map(l, l + l).map(l, l + l).map(l, l + l)\
+    .map(l, l + l).map(l, l + l).map(l, l + l).map(l, l + l).map(l, l + l).map(l, l + l).map(l, l + l)\
+    .map(l, l + l).map(l, l + l).map(l, l + l).map(l, l + l).map(l, l + l).map(l, l + l).map(l, l + l)\
+    .map(l, l + l).map(l, l + l).map(l, l + l).map(l, l + l).map(l, l + l).size() > 0"
+)]
+#[case::replacing(
+    "'a'.replace('', 'aaaaaaaaaaaaaaaa').replace('', 'aaaaaaaaaaaaaaaa').replace('', 'aaaaaaaaaaaaaaaa')\
+    .replace('', 'aaaaaaaaaaaaaaaa').replace('', 'aaaaaaaaaaaaaaaa').replace('', 'aaaaaaaaaaaaaaaa')\
+    .replace('', 'aaaaaaaaaaaaaaaa').replace('', 'aaaaaaaaaaaaaaaa').size() > 0"
+)]
+#[case::range("lists.range(1000000000000).size() > 0")]
+#[case::distinct("lists.range(100000).distinct().size() > 0")]
+fn no_rule_takes_for_ever(#[case] rule: &str) {
+    let items = json!({"type": "array", "items": {"type": "integer"}});
+    let list: Vec<_> = (0..200).collect();
+    let began = std::time::Instant::now();
+    let errors = check(&items, &json!({"rule": rule}), &json!(list), None);
+    assert!(
+        errors.len() == 1 && errors[0].contains("call cost exceeds limit for rule"),
+        "{errors:?}"
+    );
+    assert!(began.elapsed() < std::time::Duration::from_secs(60));
+}
+
+#[rstest]
+#[case::function("self.nonsense()")]
+#[case::variable("other > 1")]
+#[case::two_variables("self.all(k, v, v > 0)")]
+fn what_cannot_run_is_refused_with_its_definition(#[case] rule: &str) {
+    let schema = json!({"type": "object", "x-kubernetes-validations": [{"rule": rule}]});
+    assert!(Structural::compile(&schema).is_err());
+}
+
+#[rstest]
+#[case::parentheses(format!("{}true{}", "(".repeat(90), ")".repeat(90)), None)]
+#[case::more_parentheses(format!("{}true{}", "(".repeat(4000), ")".repeat(4000)), Some(""))]
+#[case::chain(format!("self{} == 'a'", ".trim()".repeat(60)), None)]
+#[case::longer_chain(format!("self{} == 'a'", ".trim()".repeat(1000)), Some("at most 200 times"))]
+#[case::sum(format!("0{} >= 0", " + 1".repeat(150)), None)]
+#[case::text(format!("self == '{}'", "x".repeat(20_000)), Some("at most 10000 characters"))]
+fn depth_has_room_and_an_end(#[case] rule: String, #[case] refused: Option<&str>) {
+    let schema = json!({"type": "string", "x-kubernetes-validations": [{"rule": rule}]});
+    let schema = json!({"type": "object", "properties": {"spec": schema}});
+    match (Structural::compile(&schema), refused) {
+        (Ok(structural), None) => {
+            let errors = structural.validate(&json!({"spec": "a"}), None);
+            assert!(errors.is_empty(), "{errors:?}");
+        }
+        (Err(error), Some(text)) => {
+            let mut said = error.to_string();
+            let mut source = std::error::Error::source(&error);
+            while let Some(one) = source {
+                said = format!("{said}: {one}");
+                source = one.source();
+            }
+            assert!(said.contains(text), "{said}");
+        }
+        (Ok(_), Some(_)) => panic!("not refused"),
+        (Err(error), None) => panic!("refused: {error:?}"),
+    }
 }

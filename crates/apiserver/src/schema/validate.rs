@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::node::{Checks, Kind, List, Node};
 use super::{FieldError, Path, Reason};
+use crate::cel;
 
 pub(super) fn object(root: &Node, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -27,6 +28,7 @@ pub(super) fn object(root: &Node, object: &Value, old: Option<&Value>) -> Vec<Fi
              correct the existing errors to complete validation",
         ));
     } else {
+        cel::budget::renew();
         rules(root, object, old, Path::ROOT, true, &mut errors);
     }
     errors
