@@ -14,8 +14,9 @@ use super::{Error, Options, Result, Shared, write};
 
 /// "astr", so that a foreign SQLite file is recognised.
 const APPLICATION_ID: i64 = 0x6173_7472;
-/// The layout that this program writes.
-const VERSION: i64 = 1;
+/// What makes each version of the layout of the one before it; the first makes it of nothing. They are never changed
+/// once released: a store of any age takes all the steps that it lacks.
+const STEPS: [&str; 1] = [include_str!("schema.sql")];
 
 pub(super) struct Loaded {
     pub(super) connection: Connection,
@@ -31,7 +32,7 @@ pub(super) fn open(options: &Options) -> Result<Loaded> {
     })?;
     let path = options.directory.join("store.db");
     let connection = connect(&path).map_err(|source| explain(&path, source))?;
-    prepare(&connection, &path)?;
+    prepare(&connection, &path, &STEPS)?;
     let (shared, garbage) = load(&connection, &path, options.limits)?;
     Ok(Loaded {
         connection,
@@ -51,8 +52,8 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Checks that the file is ours and of a version that we know, then creates or migrates the layout.
-fn prepare(connection: &Connection, path: &Path) -> Result<()> {
+/// Checks that the file is ours and of a version that we know, then creates or migrates the layout in one transaction.
+pub(super) fn prepare(connection: &Connection, path: &Path, steps: &[&str]) -> Result<()> {
     let explain = |source| explain(path, source);
     let read = |pragma: &str| {
         connection
@@ -63,14 +64,15 @@ fn prepare(connection: &Connection, path: &Path) -> Result<()> {
     let tables: i64 = connection
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
         .map_err(explain)?;
-    if version > VERSION && id == APPLICATION_ID {
+    let known = i64::try_from(steps.len()).unwrap_or(i64::MAX);
+    if version > known && id == APPLICATION_ID {
         return Err(Error::Newer {
             path: path.to_owned(),
             found: version,
-            known: VERSION,
+            known,
         });
     }
-    if id != APPLICATION_ID && tables > 0 {
+    if (id != APPLICATION_ID && tables > 0) || version < 0 {
         return Err(Error::Foreign {
             path: path.to_owned(),
         });
@@ -84,21 +86,27 @@ fn prepare(connection: &Connection, path: &Path) -> Result<()> {
              PRAGMA cache_size = -4096;",
         )
         .map_err(explain)?;
-    // Later layouts migrate step by step here, from `version` to `VERSION`, in this transaction.
-    let layout = if tables == 0 {
-        include_str!("schema.sql")
+    let taken = if tables == 0 {
+        0
     } else {
-        ""
+        usize::try_from(version).unwrap_or(0)
     };
-    connection
-        .execute_batch(&format!(
-            "BEGIN IMMEDIATE;
-             {layout}
-             PRAGMA application_id = {APPLICATION_ID};
-             PRAGMA user_version = {VERSION};
-             COMMIT;"
-        ))
-        .map_err(explain)
+    // A store that is as it should be is not written to, in case it turns out to be damaged.
+    if taken == steps.len() {
+        return Ok(());
+    }
+    let missing = steps.get(taken..).unwrap_or_default().concat();
+    let migrated = connection.execute_batch(&format!(
+        "BEGIN IMMEDIATE;
+         {missing}
+         PRAGMA application_id = {APPLICATION_ID};
+         PRAGMA user_version = {known};
+         COMMIT;"
+    ));
+    if migrated.is_err() && !connection.is_autocommit() {
+        let _ = connection.execute_batch("ROLLBACK");
+    }
+    migrated.map_err(explain)
 }
 
 fn load(connection: &Connection, path: &Path, limits: Limits) -> Result<(Shared, Vec<u64>)> {

@@ -402,3 +402,135 @@ fn a_full_disk_refuses_writes_and_keeps_reads() {
         assert!(store.is_writable());
     });
 }
+
+#[test]
+fn an_older_store_takes_the_steps_that_it_lacks_and_keeps_its_objects() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.db");
+    let store = open(directory.path(), Limits::default());
+    block_on(async {
+        let draft = Draft::new(RESOURCE, &value("a", 7));
+        write(&store, "a", Action::Create(draft)).await.unwrap();
+        store.close().await;
+    });
+    drop(store);
+    let first = include_str!("schema.sql");
+    let version = |connection: &rusqlite::Connection| -> i64 {
+        let read = |row: &rusqlite::Row<'_>| row.get(0);
+        connection
+            .pragma_query_value(None, "user_version", read)
+            .unwrap()
+    };
+    let connection = rusqlite::Connection::open(&path).unwrap();
+
+    // A step that fails leaves the store as it was.
+    let broken = [
+        first,
+        "ALTER TABLE log ADD COLUMN note TEXT; ALTER TABLE nothing RENAME TO n;",
+    ];
+    assert!(super::sqlite::prepare(&connection, &path, &broken).is_err());
+    assert_eq!(version(&connection), 1);
+    assert!(connection.prepare("SELECT note FROM log").is_err());
+
+    let steps = [
+        first,
+        "ALTER TABLE log ADD COLUMN note TEXT;",
+        "UPDATE log SET note = name;",
+    ];
+    super::sqlite::prepare(&connection, &path, &steps).unwrap();
+    assert_eq!(version(&connection), 3);
+    let rows = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let found: (String, String) = connection
+        .query_row("SELECT name, note FROM log", [], rows)
+        .unwrap();
+    assert_eq!(found, ("a".to_owned(), "a".to_owned()));
+    // Opening it again changes nothing, and the program of before refuses it.
+    super::sqlite::prepare(&connection, &path, &steps).unwrap();
+    let older = super::sqlite::prepare(&connection, &path, &[first]);
+    assert!(matches!(
+        older,
+        Err(Error::Newer {
+            found: 3,
+            known: 1,
+            ..
+        })
+    ));
+}
+
+#[test]
+fn a_store_that_cannot_be_written_or_is_damaged_says_so() {
+    let try_open = |directory: &std::path::Path| {
+        let options = Options {
+            directory: directory.to_owned(),
+            limits: Limits::default(),
+        };
+        Store::open(&options).map(drop)
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.db");
+    let store = open(directory.path(), Limits::default());
+    block_on(async {
+        for index in 0..50 {
+            let name = format!("n{index}");
+            let draft = Draft::new(RESOURCE, &value(&name, 1));
+            write(&store, &name, Action::Create(draft)).await.unwrap();
+        }
+        store.close().await;
+    });
+    drop(store);
+    let whole = std::fs::read(&path).unwrap();
+
+    // The head is whole, the pages behind it are not.
+    let mut damaged = whole.clone();
+    let half = damaged.len() / 2;
+    damaged[4096..half].fill(0xAA);
+    std::fs::write(&path, &damaged).unwrap();
+    let error = try_open(directory.path()).expect_err("damaged");
+    assert!(matches!(error, Error::Damaged { .. }), "{error:?}");
+    assert!(error.to_string().contains("store.db"), "{error}");
+    let now = std::fs::read(&path).unwrap();
+    assert!(now == damaged, "it is not changed");
+
+    // A row whose object is cut off.
+    std::fs::write(&path, &whole).unwrap();
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection
+        .execute(
+            "UPDATE log SET body = substr(body, 1, 30) WHERE revision = 5",
+            [],
+        )
+        .unwrap();
+    drop(connection);
+    let error = try_open(directory.path()).expect_err("damaged");
+    assert!(
+        matches!(&error, Error::Damaged { detail, .. } if detail.contains("revision 5")),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn a_store_that_becomes_read_only_refuses_writes_and_keeps_reads() {
+    block_on(async {
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options {
+            directory: directory.path().to_owned(),
+            limits: Limits::default(),
+        };
+        let (store, pending) = Store::open(&options).unwrap();
+        pending
+            .connection
+            .pragma_update(None, "query_only", true)
+            .unwrap();
+        pending.start(Box::new(|_, _| ())).unwrap();
+        let draft = Draft::new(RESOURCE, &value("a", 1));
+        let error = write(&store, "a", Action::Create(draft))
+            .await
+            .expect_err("refused");
+        assert_eq!(
+            error.to_string(),
+            "the store cannot take writes: the store is read-only"
+        );
+        assert!(!store.is_writable());
+        assert_eq!(store.count(RESOURCE), 0);
+    });
+}

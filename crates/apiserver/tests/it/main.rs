@@ -9,9 +9,13 @@
 mod access;
 mod crash;
 mod deletion;
+mod guards;
 mod kubectl;
 mod kubectl_objects;
 mod kubectl_versions;
 mod node;
 mod plane;
+mod python;
+mod quota;
+mod requests;
 mod rust_clients;
