@@ -52,6 +52,9 @@ check-ui: ui ## Types, lints and formatting of the web page
 bench: setup ## The benchmarks, as ratios against a peer or a floor of the same run
 	scripts/bench
 
+fuzz: ## Fuzz every target for a minute each (FUZZ_SECONDS)
+	scripts/fuzz
+
 setup: ## What the tests need: system packages and a Python environment (cached)
 	scripts/setup
 
@@ -61,4 +64,4 @@ fmt: ## Format the code
 gen: ## Write the generated files anew
 	$(CARGO) xtask gen
 
-.PHONY: help build run ui test test-ui screenshots check check-ui bench setup fmt gen
+.PHONY: help build run ui test test-ui screenshots check check-ui bench fuzz setup fmt gen

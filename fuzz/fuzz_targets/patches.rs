@@ -1,20 +1,31 @@
 //! Any object can be patched with anything, in four ways.
 #![no_main]
 
-use astrago_patch::{Keys, apply, json, merge, strategic};
-use libfuzzer_sys::fuzz_target;
-use serde_json::Value;
+mod json;
 
-fuzz_target!(|texts: (&str, &str)| {
-    let (Ok(object), Ok(patch)) =
-        (serde_json::from_str::<Value>(texts.0), serde_json::from_str::<Value>(texts.1))
+use astrago_patch::{Keys, apply, json as json_patch, merge, strategic};
+use libfuzzer_sys::arbitrary::Unstructured;
+use libfuzzer_sys::fuzz_target;
+
+const WORDS: &[&str] = &[
+    "", "a", "b", "0", "-", "~1", "/a/b", "metadata", "managedFields", "spec", "template", "containers", "name", "env",
+    "ports", "containerPort", "protocol", "volumes", "finalizers", "ownerReferences", "uid", "labels", "$patch", "delete",
+    "replace", "merge", "$setElementOrder/containers", "$deleteFromPrimitiveList/finalizers", "$retainKeys", "op", "path",
+    "from", "value", "add", "remove", "move", "copy", "test", "/spec/containers/0/name", "/spec/containers/-", "manager",
+    "operation", "Apply", "Update", "apiVersion", "v1", "fieldsV1", "f:spec", "f:containers", "k:{\"name\":\"a\"}", ".",
+    "v:\"a\"", "fieldsType", "FieldsV1", "subresource", "status", "conditions", "type",
+];
+
+fuzz_target!(|data: &[u8]| {
+    let mut bytes = Unstructured::new(data);
+    let (Ok(object), Ok(patch)) = (json::value(&mut bytes, WORDS), json::value(&mut bytes, WORDS))
     else {
         return;
     };
     let mut merged = object.clone();
     merge::apply(&mut merged, &patch);
     let mut patched = object.clone();
-    if json::apply(&mut patched, &patch).is_err() {
+    if json_patch::apply(&mut patched, &patch).is_err() {
         assert_eq!(patched, object);
     }
     let _ = strategic::merge(&object, &patch, Keys::pod_template_spec());
