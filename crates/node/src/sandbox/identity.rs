@@ -35,11 +35,15 @@ impl Identity {
         }
     }
 
-    /// Whether the setup namespace has a range of ids to give.
+    /// Whether the setup namespace has a range of ids to give, and this process the right to do so:
+    /// the agent of an ordinary user is in the machine's own namespace, too, but is not its root.
     pub(crate) fn has_range() -> bool {
-        ["/proc/self/uid_map", "/proc/self/gid_map"]
-            .iter()
-            .all(|path| std::fs::read_to_string(path).is_ok_and(|map| covers(&map, FIRST, COUNT)))
+        nix::unistd::geteuid().is_root()
+            && ["/proc/self/uid_map", "/proc/self/gid_map"]
+                .iter()
+                .all(|path| {
+                    std::fs::read_to_string(path).is_ok_and(|map| covers(&map, FIRST, COUNT))
+                })
     }
 
     /// The id outside that is `id` inside.

@@ -97,13 +97,23 @@ impl Builder<'_> {
                 tree.link(&target, &to)
                     .map_err(|source| Error::Target { target, source })?;
             } else if metadata.is_dir() {
-                let overlay =
-                    self.overlay(std::slice::from_ref(&lower), name, &writable(&lower))?;
-                tree.attach(&overlay, &target)
-                    .map_err(|source| Error::Overlay {
-                        lower: vec![lower],
-                        source,
-                    })?;
+                match self.overlay(std::slice::from_ref(&lower), name, &writable(&lower)) {
+                    Ok(overlay) => {
+                        tree.attach(&overlay, &target)
+                            .map_err(|source| Error::Overlay {
+                                lower: vec![lower],
+                                source,
+                            })?;
+                    }
+                    // An ordinary user cannot lay anything over a folder in which others mounted
+                    // something, as they do in /etc of containers. It is shown as it is.
+                    Err(Error::Overlay { source, .. })
+                        if source.kind() == io::ErrorKind::InvalidInput =>
+                    {
+                        self.read_only(tree, &lower)?;
+                    }
+                    Err(error) => return Err(error),
+                }
             }
         }
         for path in read_only {
@@ -111,21 +121,27 @@ impl Builder<'_> {
                 .iter()
                 .any(|name| path.starts_with(Path::new("/").join(name)));
             if !covered {
-                let source = mounts::source(path).map_err(|source| Error::Source {
-                    path: path.clone(),
-                    source,
-                })?;
-                // Mapped owners let it be read also where only its owner may.
-                if self.with_same_owners(tree, &source, path, true).is_err() {
-                    tree.bind(&source, path, READ_ONLY | NO_SETUID | NO_DEVICES)
-                        .map_err(|source| Error::Target {
-                            target: path.clone(),
-                            source,
-                        })?;
-                }
+                self.read_only(tree, path)?;
             }
         }
         Ok(())
+    }
+
+    /// A folder of the host in its own place.
+    fn read_only(&self, tree: &Tree, path: &Path) -> Result<()> {
+        let source = mounts::source(path).map_err(|source| Error::Source {
+            path: path.to_owned(),
+            source,
+        })?;
+        // Mapped owners let it be read also where only its owner may.
+        if self.with_same_owners(tree, &source, path, true).is_ok() {
+            return Ok(());
+        }
+        tree.bind(&source, path, READ_ONLY | NO_SETUID | NO_DEVICES)
+            .map_err(|source| Error::Target {
+                target: path.to_owned(),
+                source,
+            })
     }
 
     /// The layers of an image with the owners that they have in the image: its root is the
