@@ -1,6 +1,6 @@
 //! The command line, as it is parsed. `--help` is made of the comments here.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -172,6 +172,8 @@ pub(crate) struct Up {
     #[command(flatten)]
     pub(crate) history: History,
     #[command(flatten)]
+    pub(crate) network: Network,
+    #[command(flatten)]
     pub(crate) logging: Logging,
 }
 
@@ -241,6 +243,22 @@ impl History {
             options.limits = None;
         }
     }
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Network {
+    /// Whether pods can reach addresses outside of this machine
+    #[arg(long, value_enum, default_value_t = Switch::On, env = "ASTRAGO_EGRESS", value_name = "SWITCH")]
+    pub(crate) egress: Switch,
+    /// A name server for pods, instead of this machine's; may be given several times
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) dns: Vec<Ipv4Addr>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    On,
+    Off,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -391,6 +409,8 @@ pub(crate) struct NodeAlone {
     /// Interpreter whose environment containers see with --images host
     #[arg(long, value_name = "PATH", value_parser = interpreter)]
     pub(crate) python: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) network: Network,
     /// What the node offers instead of what it finds
     #[arg(long, value_delimiter = ',', value_parser = amount, value_name = "NAME=AMOUNT")]
     pub(crate) capacity: Vec<(String, String)>,

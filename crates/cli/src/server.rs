@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-use crate::args::{Alone, Connection, LogFormat, Logging, NodeAlone, Oidc, Serve, Up};
+use crate::args::{Alone, Connection, LogFormat, Logging, NodeAlone, Oidc, Serve, Switch, Up};
 use crate::exit::Failure;
 use crate::output;
 use crate::up::data::DataDir;
@@ -121,6 +121,8 @@ pub(crate) async fn node(connection: &Connection, arguments: &NodeAlone) -> Resu
         .cloned()
         .collect::<BTreeMap<_, _>>();
     options.kubelet_listen = arguments.kubelet_listen;
+    options.egress = arguments.network.egress == Switch::On;
+    options.resolvers.clone_from(&arguments.network.dns);
     options.kubelet_token = match &arguments.kubelet_token_file {
         Some(path) => std::fs::read_to_string(path)
             .with_context(|| format!("failed to read {}", path.display()))?

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::data::{DataDir, Endpoints};
-use crate::args::Up;
+use crate::args::{Switch, Up};
 use crate::exit::Failure;
 use crate::tls;
 
@@ -188,6 +188,8 @@ fn node_options(arguments: &Up, data: &DataDir, kubelet_token: String) -> astrag
     options.kubelet_token = kubelet_token;
     options.host_paths.clone_from(&arguments.host_paths);
     options.stop_pods = arguments.stop_pods;
+    options.egress = arguments.network.egress == Switch::On;
+    options.resolvers.clone_from(&arguments.network.dns);
     options.collector = Some(Collector::new(&options.data_dir, &options.node_name));
     options
 }

@@ -23,6 +23,8 @@ mod references;
 mod register;
 mod resolve;
 mod status;
+mod storage;
+mod tokens;
 mod volumes;
 mod worker;
 
@@ -47,12 +49,14 @@ use self::events::Events;
 use self::node::{Node, Shared, Tasks};
 use self::register::NodeFacts;
 use self::worker::Worker;
+use crate::egress::{self, Egress, Way};
 use crate::housekeeping;
 use crate::image;
 use crate::launch::{self, Bridges};
 use crate::layout::{self, PodDir};
 use crate::metrics::Collector;
 use crate::options::{Images, Options};
+use crate::relay;
 use crate::server;
 use crate::spec::PodSpec;
 use crate::state::State;
@@ -114,8 +118,10 @@ async fn work(client: Client, options: Options, token: CancellationToken) -> Res
         node.options.data_dir.clone(),
         node.images.clone(),
     );
+    let reports = reports(&node.options);
     tokio::select! {
         () = token.cancelled() => {}
+        () = reports => {}
         () = heart => {}
         () = services => {}
         () = pods => {}
@@ -146,7 +152,7 @@ async fn open(client: Client, options: Options, kubelet: SocketAddr, tasks: Task
         let mut shared = Shared {
             addresses: Addresses::new(options.pod_network),
             leases: BTreeMap::new(),
-            names: hosts::Names::default(),
+            names: hosts::Names::new(options.status_relay.is_some()),
             gpus: BTreeMap::new(),
         };
         let mut dirs = Vec::new();
@@ -169,6 +175,16 @@ async fn open(client: Client, options: Options, kubelet: SocketAddr, tasks: Task
             dirs.push(dir);
         }
         let bridges = Bridges::obtain(&options.supervisor, &dirs).map_err(Error::Bridges)?;
+        let wanted = egress::Wanted {
+            on: options.egress,
+            network: options.pod_network,
+            resolvers: &options.resolvers,
+        };
+        let egress = Egress::open(&options.supervisor, &options.data_dir, &bridges, &wanted);
+        match &egress.way {
+            Way::Missing { .. } => tracing::warn!("{}", egress.way.describe()),
+            way => tracing::info!("{}", way.describe()),
+        }
         let host_image = image::Root::host(options.python.as_deref()).map_err(Error::HostImage)?;
         let images = match options.images {
             Images::Host => None,
@@ -177,25 +193,30 @@ async fn open(client: Client, options: Options, kubelet: SocketAddr, tasks: Task
             }
         };
         let gpus = gpus(&options);
-        Ok((options, shared, bridges, host_image, images, gpus))
+        let parts = (bridges, egress, host_image, images);
+        Ok((options, shared, parts, gpus))
     };
     let prepared = tokio::task::spawn_blocking(prepare)
         .await
         .map_err(|_| Error::Interrupted)?;
-    let (options, shared, bridges, host_image, images, gpus) = prepared?;
+    let (options, shared, (bridges, egress, host_image, images), gpus) = prepared?;
     let facts = NodeFacts {
         capacity: register::capacity(&options, &gpus),
         host_address: host_address(kubelet),
         hostname: options.node_name.clone(),
         kubelet_port: Some(kubelet.port()),
+        egress: egress.way.clone(),
+        disk: register::Disk(options.data_dir.clone()),
         gpus,
     };
     let cpus = std::thread::available_parallelism().map_or(2, usize::from);
     Ok(Node {
         events: Events::new(client.clone(), &options.node_name),
+        tokens: tokens::Tokens::default(),
         client,
         facts,
         bridges,
+        egress,
         host_image,
         images,
         tasks,
@@ -243,6 +264,14 @@ fn gpus(options: &Options) -> Vec<crate::gpu::Gpu> {
     {
         Some(count) if found.len() != count as usize => crate::gpu::simulated(count),
         _ => found,
+    }
+}
+
+/// The pods' road to the server of their reports, if there is one.
+async fn reports(options: &Options) {
+    match &options.status_relay {
+        Some(target) => relay::serve(options.data_dir.clone(), target.clone()).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -86,7 +86,7 @@ pub fn check(options: &Options) -> Vec<Finding> {
         kernel::seccomp(),
         cgroups::check(is_root),
         tools::identities(is_root),
-        tools::egress(),
+        tools::egress(is_root, options.egress, &options.resolvers),
         tools::disk_space(&options.data_dir),
     ];
     if options.images == Images::Host {

@@ -29,6 +29,12 @@ impl Bridges {
         adopted.map_or_else(|| Self::create(program), Ok)
     }
 
+    /// What tells this namespace from others.
+    pub(crate) fn inode(&self) -> io::Result<u64> {
+        use std::os::unix::fs::MetadataExt;
+        Ok(File::from(self.0.try_clone()?).metadata()?.ino())
+    }
+
     fn of(pod: &PodDir) -> Result<Option<Self>> {
         let mut channel = Channel::connect(pod.path())?;
         channel.send(&Request::Bridges, &[])?;
@@ -92,6 +98,27 @@ pub fn start(program: &Path, bridges: &Bridges, pod: &PodDir) -> Result<()> {
             &std::fs::read(pod.supervisor_log()).unwrap_or_default(),
         ))),
     }
+}
+
+/// Starts the keeper of the way out. Returns when pods can use it.
+pub(crate) fn keep_egress(program: &Path, bridges: &Bridges, folder: &Path) -> Result<()> {
+    let input = bridges.0.try_clone().map_err(Error::Spawn)?;
+    let log = folder.join("keeper.log");
+    let words_file = File::create(&log).map_err(Error::Spawn)?;
+    let status = Command::new(program)
+        .args(["supervise", "--egress"])
+        .arg(folder)
+        .env_clear()
+        .stdin(Stdio::from(input))
+        .stdout(Stdio::null())
+        .stderr(words_file)
+        .status()
+        .map_err(Error::Spawn)?;
+    if status.success() {
+        return Ok(());
+    }
+    let said = std::fs::read(log).unwrap_or_default();
+    Err(Error::Refused(words(&said)))
 }
 
 /// Whether a supervisor has the pod. The lock is the truth: the kernel releases it with the last

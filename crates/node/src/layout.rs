@@ -11,9 +11,12 @@
 //!            containers/<name>/  root file system layers of the current attempt
 //! volumes/<namespace>/<claim>_<uid>/  persistent volume claims
 //! logs/<namespace>_<pod>_<uid>/<container>/<attempt>.log
+//! relay/control.sock             the agent's ear for reports of progress
+//! egress/                        the way out of pods: its keeper's lock and words
 //! ```
 //! Logs and claims outlive the pod's folder.
 
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 /// The folder of one pod.
@@ -88,6 +91,38 @@ pub fn claim(data_dir: &Path, namespace: &str, claim: &str, uid: &str) -> PathBu
     claims(data_dir)
         .join(namespace)
         .join(format!("{claim}_{uid}"))
+}
+
+/// The folder with the socket at which the agent takes pods' reports.
+pub fn relay(data_dir: &Path) -> PathBuf {
+    data_dir.join("relay")
+}
+
+/// The folder in which agent, supervisors and keeper of the way out meet.
+pub fn egress(data_dir: &Path) -> PathBuf {
+    data_dir.join("egress")
+}
+
+/// The file on which those who need the way out hold a shared lock.
+pub(crate) fn egress_users(folder: &Path) -> PathBuf {
+    folder.join("users.lock")
+}
+
+/// The file whose lock says that a keeper lives.
+pub(crate) fn egress_keeper(folder: &Path) -> PathBuf {
+    folder.join("keeper.lock")
+}
+
+/// Prefix length of the addresses of one Kubernetes namespace: a thousand pods.
+pub(crate) const SUBNET: u8 = 22;
+
+/// The longest prefix of a network of pods: one subnet for pods and one for the way out.
+pub(crate) const LONGEST_PREFIX: u8 = SUBNET - 1;
+
+/// The first address of the last subnet of a network of pods, which no pod gets.
+pub(crate) fn last_subnet((network, prefix): (Ipv4Addr, u8)) -> Ipv4Addr {
+    let mask = u32::MAX << (32 - u32::from(prefix.clamp(8, LONGEST_PREFIX)));
+    Ipv4Addr::from((u32::from(network) | !mask) & (u32::MAX << (32 - u32::from(SUBNET))))
 }
 
 /// The log folder of one pod.

@@ -23,6 +23,7 @@
 mod agent;
 pub mod control;
 pub mod doctor;
+pub mod egress;
 pub mod gpu;
 mod housekeeping;
 pub mod image;
@@ -32,6 +33,7 @@ pub mod logs;
 pub mod metrics;
 pub mod options;
 pub mod phase;
+pub mod relay;
 mod sandbox;
 pub mod server;
 pub mod spec;

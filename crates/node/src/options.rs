@@ -31,8 +31,14 @@ pub struct Options {
     pub host_paths: Vec<PathBuf>,
     /// The network that pod addresses are taken from, as address and prefix length.
     pub pod_network: (Ipv4Addr, u8),
+    /// Give pods a way out; see [`crate::egress`].
+    pub egress: bool,
+    /// The name servers that pods ask, instead of those of this machine.
+    pub resolvers: Vec<Ipv4Addr>,
     /// Knows what pods use, for whoever serves `metrics.k8s.io`; `None` lets the node make its own.
     pub collector: Option<Collector>,
+    /// Where pods' reports of progress go; see [`crate::relay`]. `None` leaves pods without that road.
+    pub status_relay: Option<crate::relay::Target>,
     /// Stop all pods when the agent is cancelled, instead of leaving them to the next agent.
     pub stop_pods: bool,
 }
@@ -68,7 +74,10 @@ impl Options {
             kubelet_token: String::new(),
             host_paths: Vec::new(),
             pod_network: (Ipv4Addr::new(10, 224, 0, 0), 12),
+            egress: false,
+            resolvers: Vec::new(),
             collector: None,
+            status_relay: None,
             stop_pods: false,
         }
     }

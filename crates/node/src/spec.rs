@@ -32,6 +32,15 @@ pub struct PodSpec {
     #[serde(default)]
     pub init_containers: Vec<ContainerSpec>,
     pub containers: Vec<ContainerSpec>,
+    /// The file to hold a shared lock on while the pod needs the way out, if it has one.
+    #[serde(default)]
+    pub egress: Option<PathBuf>,
+    /// The folder of the agent's socket for reports of progress, if the pod may report.
+    #[serde(default)]
+    pub relay: Option<PathBuf>,
+    /// Disk space that the pod may use.
+    #[serde(default)]
+    pub storage: Vec<StorageLimit>,
     /// GPUs that the pod has, by index.
     #[serde(default)]
     pub gpus: Vec<u32>,
@@ -175,6 +184,15 @@ pub struct Limits {
     pub memory: Option<u64>,
     /// Processes and threads.
     pub pids: Option<u64>,
+}
+
+/// How much disk space some folders may take together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StorageLimit {
+    pub paths: Vec<PathBuf>,
+    pub bytes: u64,
+    /// What the pod is told when it has more, and is evicted.
+    pub message: String,
 }
 
 /// A check that is repeated.

@@ -12,18 +12,22 @@
 //! Standard input is the network namespace that holds the node's bridges; the user namespace that owns
 //! it is the one to work in. So neither needs a name in the file system.
 
+mod checks;
 mod lifecycle;
 mod live;
 mod probe;
 mod processes;
+mod relay;
 mod requests;
 mod run;
+mod storage;
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::ExitCode;
 
 use nix::fcntl::{Flock, FlockArg, OFlag};
@@ -31,8 +35,9 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::{dup2_stdin, dup2_stdout, pipe2, sethostname, setsid};
 
+use crate::egress::{self, keeper};
 use crate::layout::PodDir;
-use crate::sandbox::cgroup::PodGroup;
+use crate::sandbox::cgroup::{self, PodGroup};
 use crate::sandbox::process::chain;
 use crate::sandbox::{identity, network, seccomp};
 use crate::spec::{Mount, Network, PodSpec};
@@ -45,11 +50,15 @@ pub const ALREADY_RUNNING: u8 = 3;
 
 /// What `astrago supervise …` does, before any runtime exists. The first argument is the pod's
 /// folder, or `--bridges` to make the namespaces of the node's networks and hold them until standard
-/// input ends.
+/// input ends, or `--egress` with a folder to keep the way out.
 pub fn supervise(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let first = arguments.into_iter().next();
-    let result = match first {
+    let mut arguments = arguments.into_iter();
+    let result = match arguments.next() {
         Some(word) if word == "--bridges" => hold_bridges(),
+        Some(word) if word == "--egress" => match arguments.next() {
+            Some(folder) => keep_egress(Path::new(&folder)),
+            None => Err(Error::Usage),
+        },
         Some(directory) => launch(&PodDir::at(directory)),
         None => Err(Error::Usage),
     };
@@ -73,6 +82,11 @@ fn launch(pod: &PodDir) -> Result<()> {
     };
     let text = std::fs::read(pod.spec()).map_err(Error::system("read pod.json"))?;
     let spec: PodSpec = serde_json::from_slice(&text).map_err(Error::Spec)?;
+    if let Some(users) = &spec.egress {
+        let held = egress::hold(users).map_err(Error::system("hold the way out"))?;
+        // Until the supervisor ends: unlocking in one of the two would take it from both.
+        std::mem::forget(held);
+    }
     let bridges = take_input()?;
     // A process group leader cannot begin a session; the agent's child is none.
     let _ = setsid();
@@ -110,16 +124,22 @@ fn launch(pod: &PodDir) -> Result<()> {
         sys::end(code);
     }
     drop(say);
+    hear(ready)?;
+    // The lock now belongs to the supervisor alone: unlocking here would take it away.
+    std::mem::forget(lock);
+    Ok(())
+}
+
+/// What a process that was just created has to say: that it is ready, or why not.
+fn hear(ready: OwnedFd) -> Result<()> {
+    // A line and not all there is: children of that process may have the pipe open for long.
     let mut word = String::new();
-    File::from(ready)
-        .read_to_string(&mut word)
-        .map_err(Error::system("hear from the supervisor"))?;
+    BufReader::new(File::from(ready))
+        .read_line(&mut word)
+        .map_err(Error::system("hear from a process"))?;
+    let word = word.trim_end();
     match word.strip_prefix("error: ") {
-        None if word == "ready" => {
-            // The lock now belongs to the supervisor alone: unlocking here would take it away.
-            std::mem::forget(lock);
-            Ok(())
-        }
+        None if word == "ready" => Ok(()),
         Some(message) => Err(Error::Supervisor(message.to_owned())),
         None => Err(Error::Supervisor("it ended without a word".to_owned())),
     }
@@ -148,13 +168,13 @@ fn supervisor(
     });
     match prepared {
         Ok(supervisor) => {
-            say.write_all(b"ready")
+            say.write_all(b"ready\n")
                 .map_err(Error::system("answer the launcher"))?;
             drop(say);
             supervisor.run()
         }
         Err(error) => {
-            let _ = write!(say, "error: {}", chain(&error));
+            let _ = writeln!(say, "error: {}", chain(&error));
             Err(error)
         }
     }
@@ -240,6 +260,43 @@ fn enter_user_namespace(bridges: &OwnedFd) -> Result<()> {
     Ok(())
 }
 
+/// Becomes the keeper of the way out; the launcher goes when pods can use it.
+fn keep_egress(folder: &Path) -> Result<()> {
+    let Some((setup, lock)) = keeper::prepare(folder)? else {
+        return Ok(());
+    };
+    let bridges = take_input()?;
+    let _ = setsid();
+    std::env::set_current_dir("/").map_err(Error::system("leave the working directory"))?;
+    cgroup::leave();
+    enter_user_namespace(&bridges)?;
+    unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID)
+        .map_err(Error::kernel("create the keeper's namespaces"))?;
+    let (ready, say) = pipe2(OFlag::O_CLOEXEC).map_err(Error::kernel("create a pipe"))?;
+    let Some(pid) =
+        sys::fork_into(CloneFlags::empty()).map_err(Error::system("create the keeper"))?
+    else {
+        drop(ready);
+        let code = match keeper::keep(folder, setup, bridges, say) {
+            Ok(()) => 0,
+            Err(error) => {
+                let _ = writeln!(io::stderr(), "error: {}", chain(&error));
+                1
+            }
+        };
+        drop(lock);
+        sys::end(code);
+    };
+    drop(say);
+    keeper::record(folder, pid, bridges.as_fd(), &setup)?;
+    let result = hear(ready);
+    if result.is_ok() {
+        // The lock now belongs to the keeper alone: unlocking here would take it away.
+        std::mem::forget(lock);
+    }
+    result
+}
+
 /// Makes the namespace for the node's bridges, in a user namespace of its own where this is not root,
 /// says so and holds it until the agent has opened it.
 fn hold_bridges() -> Result<()> {
@@ -284,6 +341,8 @@ pub(crate) enum Error {
     Spec(#[source] serde_json::Error),
     #[error("failed to connect the pod")]
     Network(#[from] network::Error),
+    #[error("failed to keep the way out of pods")]
+    Egress(#[from] keeper::Error),
     #[error("failed to prepare the system call filter")]
     Filter(#[from] seccomp::Error),
     #[error("failed to keep the pod's state")]

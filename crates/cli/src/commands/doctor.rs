@@ -13,7 +13,8 @@ use crate::up::data::DataDir;
 
 pub(crate) async fn doctor(connection: &Connection, format: Format) -> Result<ExitCode> {
     let folder = DataDir::locate(connection.data_dir.as_deref())?;
-    let options = astrago_node::Options::new(folder.join("node"));
+    let mut options = astrago_node::Options::new(folder.join("node"));
+    options.egress = true;
     let mut findings = tokio::task::spawn_blocking(move || doctor::check(&options)).await?;
     findings.push(server(connection).await);
     output::print(format, &findings, |_| {

@@ -20,6 +20,8 @@ pub(crate) fn astrago() -> Command {
         command.env_remove(name);
     }
     command.env("NO_COLOR", "1");
+    // No test may send anything to where it does not belong.
+    command.env("ASTRAGO_EGRESS", "off");
     command
 }
 
@@ -88,8 +90,22 @@ impl Up {
         }
     }
 
+    /// The same by a command of the test's own, in a folder that it prepared.
+    pub(crate) fn start_with(command: Command, folder: tempfile::TempDir, flags: &[&str]) -> Self {
+        let child = Self::spawn(command, folder.path(), flags);
+        let (child, address) = Self::ready(child);
+        Self {
+            child,
+            folder,
+            address,
+        }
+    }
+
     fn spawn_ready(folder: &Path, flags: &[&str]) -> (Child, String) {
-        let mut child = Self::spawn(folder, flags);
+        Self::ready(Self::spawn(astrago(), folder, flags))
+    }
+
+    fn ready(mut child: Child) -> (Child, String) {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let ready = lines.next().expect("the ready line").unwrap();
         assert!(ready.starts_with("ready"), "{ready}");
@@ -98,13 +114,13 @@ impl Up {
         (child, address)
     }
 
-    fn spawn(folder: &Path, flags: &[&str]) -> Child {
+    fn spawn(mut command: Command, folder: &Path, flags: &[&str]) -> Child {
         let log = std::fs::File::options()
             .create(true)
             .append(true)
             .open(folder.join("stderr.log"))
             .unwrap();
-        astrago()
+        command
             .args([
                 "up",
                 "--listen",

@@ -6,8 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-/// Prefix length of a namespace's subnet: a thousand pods.
-const SUBNET: u8 = 22;
+use crate::layout::{LONGEST_PREFIX, SUBNET};
 
 /// The addresses of a node.
 #[derive(Debug)]
@@ -26,15 +25,18 @@ pub(super) struct Lease {
     pub(super) bridge: String,
     pub(super) address: Ipv4Addr,
     pub(super) prefix: u8,
+    /// The bridge's own address, which leads outside where there is a way.
+    pub(super) gateway: Ipv4Addr,
 }
 
 impl Addresses {
     pub(super) fn new((network, prefix): (Ipv4Addr, u8)) -> Self {
-        let prefix = prefix.clamp(8, SUBNET);
+        let prefix = prefix.clamp(8, LONGEST_PREFIX);
         let mask = u32::MAX << (32 - u32::from(prefix));
         Self {
             network: u32::from(network) & mask,
-            subnets: 1 << (SUBNET - prefix),
+            // The last one is for the link to the outside.
+            subnets: (1 << (SUBNET - prefix)) - 1,
             by_namespace: BTreeMap::new(),
             by_pod: BTreeMap::new(),
             last: BTreeMap::new(),
@@ -78,6 +80,7 @@ impl Addresses {
             bridge: format!("ns{subnet}"),
             address,
             prefix: SUBNET,
+            gateway: Ipv4Addr::from(base + 1),
         })
     }
 

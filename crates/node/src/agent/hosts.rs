@@ -16,11 +16,15 @@ use std::path::Path;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::ResourceExt;
 
+use crate::relay;
+
 /// What is known of names on this node.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     pods: BTreeMap<String, Entry>,
     services: BTreeMap<(String, String), BTreeMap<String, String>>,
+    /// Pods may report progress, and know where.
+    relay: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,9 +34,18 @@ struct Entry {
     subdomain: Option<String>,
     labels: BTreeMap<String, String>,
     address: Ipv4Addr,
+    reports: bool,
 }
 
 impl Names {
+    /// Nothing yet; `relay` where pods may report progress.
+    pub(super) fn new(relay: bool) -> Self {
+        Self {
+            relay,
+            ..Self::default()
+        }
+    }
+
     /// A pod has an address; whether that is news.
     pub(super) fn add(&mut self, pod: &Pod, address: Ipv4Addr) -> bool {
         let entry = Entry {
@@ -45,6 +58,7 @@ impl Names {
                 .filter(|name| !name.is_empty()),
             labels: pod.labels().clone(),
             address,
+            reports: reports(pod),
         };
         let uid = pod.uid().unwrap_or_default();
         self.pods.insert(uid, entry.clone()) != Some(entry)
@@ -120,8 +134,19 @@ impl Names {
         for (address, names) in lines.iter().filter(|(_, names)| !names.is_empty()) {
             let _ = writeln!(text, "::ffff:{address} {}", names.join(" "));
         }
+        if self.relay && own.reports {
+            let address = relay::ADDRESS;
+            let _ = writeln!(text, "{address} {0} {0}.cluster.local", relay::HOST);
+        }
         Some(text)
     }
+}
+
+/// Whether the pod is to report its progress.
+pub(super) fn reports(pod: &Pod) -> bool {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let mut variables = containers.flat_map(|container| container.env.iter().flatten());
+    variables.any(|variable| variable.name == relay::VARIABLE)
 }
 
 /// The host name that a pod has inside.

@@ -16,6 +16,8 @@ use super::hosts::Names;
 use super::prepare;
 use super::references;
 use super::register::NodeFacts;
+use super::tokens::Tokens;
+use crate::egress::Egress;
 use crate::gpu::{self, Allocation};
 use crate::image;
 use crate::launch::Bridges;
@@ -29,9 +31,11 @@ pub(super) struct Node {
     pub(super) options: Options,
     pub(super) facts: NodeFacts,
     pub(super) bridges: Bridges,
+    pub(super) egress: Egress,
     pub(super) host_image: image::Root,
     pub(super) images: Option<image::Images>,
     pub(super) events: Events,
+    pub(super) tokens: Tokens,
     pub(super) tasks: Tasks,
     /// Starting a pod is work for the CPU; more at once would only be slower.
     pub(super) launches: Semaphore,
@@ -131,6 +135,7 @@ impl Node {
     /// The pod is gone.
     pub(super) fn forget(&self, uid: &str) {
         self.release(uid);
+        self.tokens.forget(uid);
         self.lock().leases.remove(uid);
     }
 

@@ -12,6 +12,7 @@ use super::node::Node;
 use super::references::{Error, Objects, Result};
 use super::resolve::{self, Inputs};
 use super::volumes::{self, Source};
+use crate::egress::resolvers::Resolvers;
 use crate::gpu::Allocation;
 use crate::image;
 use crate::layout::PodDir;
@@ -19,7 +20,7 @@ use crate::options::Images;
 
 /// Makes the pod's folder; when this returns, `pod.json` is there and the supervisor can start.
 pub(super) async fn pod(node: &Arc<Node>, pod: &Pod, dir: &PodDir) -> Result<()> {
-    let objects = Objects::fetch(&node.client, pod).await?;
+    let objects = Objects::fetch(&node.client, &node.tokens, pod).await?;
     let images = images(node, pod, &objects).await?;
     let (node, pod, dir) = (Arc::clone(node), pod.clone(), dir.clone());
     let written =
@@ -34,7 +35,7 @@ pub(super) async fn pod(node: &Arc<Node>, pod: &Pod, dir: &PodDir) -> Result<()>
 
 /// Brings the volumes of a running pod up to date.
 pub(super) async fn volumes(node: &Arc<Node>, pod: &Pod, dir: &PodDir) -> Result<()> {
-    let objects = Objects::fetch(&node.client, pod).await?;
+    let objects = Objects::fetch(&node.client, &node.tokens, pod).await?;
     let (node, pod, dir) = (Arc::clone(node), pod.clone(), dir.clone());
     let written =
         tokio::task::spawn_blocking(move || make_volumes(&node, &pod, &dir, &objects).map(drop))
@@ -94,23 +95,28 @@ fn write(
         images,
         gpus: &gpus,
         lease: lease.as_ref(),
-        gateway: None,
+        egress: node.egress.way.is_open(),
         dir,
         data_dir: &node.options.data_dir,
+        relay: node.options.status_relay.is_some(),
     };
     let spec = resolve::resolve(pod, &inputs)?;
     let file = |name: &str, text: &str| {
         std::fs::write(dir.path().join(name), text).map_err(failed("the pod's files"))
     };
     file("hostname", &format!("{}\n", spec.hostname))?;
-    // Nobody answers there, and that at once: a name that is not in the hosts file is not found.
-    file(
-        "resolv.conf",
-        "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n",
-    )?;
+    let resolvers = if node.egress.way.is_open() {
+        Resolvers::of_host(&node.options.resolvers)
+    } else {
+        Resolvers::default()
+    };
+    file("resolv.conf", &resolvers.file())?;
     file(
         "nsswitch.conf",
-        "passwd: files\ngroup: files\nshadow: files\nhosts: files\nnetworks: files\nprotocols: files\nservices: files\n",
+        &format!(
+            "passwd: files\ngroup: files\nshadow: files\n{}\nnetworks: files\nprotocols: files\nservices: files\n",
+            resolvers.switch()
+        ),
     )?;
     node.write_hosts(dir, &spec.uid)
         .map_err(failed("the hosts file"))?;

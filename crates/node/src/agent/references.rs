@@ -2,8 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{ConfigMap, Container, PersistentVolumeClaim, Pod, Secret};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Container, PersistentVolumeClaim, Pod, Secret, ServiceAccountTokenProjection,
+};
 use kube::{Api, Client, ResourceExt};
+
+use super::tokens::{self, Tokens};
 
 /// The data of an object by key.
 type Data = BTreeMap<String, Vec<u8>>;
@@ -15,11 +19,12 @@ pub(super) struct Objects {
     secrets: BTreeMap<String, Data>,
     /// The UID of each claim by name.
     claims: BTreeMap<String, String>,
+    tokens: BTreeMap<tokens::Kind, String>,
 }
 
 impl Objects {
     /// Reads all of them.
-    pub(super) async fn fetch(client: &Client, pod: &Pod) -> Result<Self> {
+    pub(super) async fn fetch(client: &Client, issued: &Tokens, pod: &Pod) -> Result<Self> {
         let namespace = pod.namespace().unwrap_or_default();
         let wanted = Wanted::of(pod);
         let mut found = Self::default();
@@ -75,6 +80,16 @@ impl Objects {
                 found.claims.insert(name, uid);
             }
         }
+        for kind in wanted.tokens {
+            let token = issued
+                .get(client, pod, &kind)
+                .await
+                .map_err(|source| Error::Fetch {
+                    name: "a token of the service account".to_owned(),
+                    source,
+                })?;
+            found.tokens.insert(kind, token);
+        }
         Ok(found)
     }
 
@@ -86,6 +101,11 @@ impl Objects {
     /// The data of a Secret; `None` when it is optional and missing.
     pub(super) fn secret(&self, name: &str, optional: bool) -> Result<Option<&Data>> {
         pick("Secret", &self.secrets, name, optional)
+    }
+
+    /// The token that a volume's source asks for.
+    pub(super) fn token(&self, source: &ServiceAccountTokenProjection) -> Option<&str> {
+        self.tokens.get(&tokens::kind(source)).map(String::as_str)
     }
 
     /// The UID of a claim.
@@ -122,6 +142,7 @@ struct Wanted {
     config_maps: BTreeSet<String>,
     secrets: BTreeSet<String>,
     claims: BTreeSet<String>,
+    tokens: BTreeSet<tokens::Kind>,
 }
 
 impl Wanted {
@@ -169,6 +190,9 @@ impl Wanted {
                 wanted
                     .secrets
                     .extend(source.secret.as_ref().map(|source| source.name.clone()));
+                wanted
+                    .tokens
+                    .extend(source.service_account_token.as_ref().map(tokens::kind));
             }
         }
         wanted
@@ -243,6 +267,8 @@ pub(super) enum Error {
     },
     #[error("failed to give out GPUs")]
     Gpu(#[from] crate::gpu::Error),
+    #[error("the disk of the node's data folder is almost full")]
+    DiskPressure,
     #[error("all addresses of the pod network are in use")]
     Addresses,
     #[error("failed to write {what}")]
@@ -273,6 +299,7 @@ impl Error {
             | Self::WriteVolume { .. }
             | Self::Gpu(_)
             | Self::Addresses
+            | Self::DiskPressure
             | Self::Write { .. } => "ContainerCreating",
         }
     }
@@ -283,6 +310,7 @@ impl Error {
             Self::Volume { .. } | Self::WriteVolume { .. } | Self::Missing { .. } => "FailedMount",
             Self::Launch(_) => "FailedCreatePodSandBox",
             Self::Gpu(_) => "UnexpectedAdmissionError",
+            Self::DiskPressure => "NodeHasDiskPressure",
             _ => "Failed",
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -17,6 +17,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
+use crate::egress::Way;
 use crate::gpu::Gpu;
 use crate::options::Options;
 
@@ -185,6 +186,8 @@ pub(super) struct NodeFacts {
     pub(super) host_address: IpAddr,
     pub(super) hostname: String,
     pub(super) kubelet_port: Option<u16>,
+    pub(super) egress: Way,
+    pub(super) disk: Disk,
     pub(super) gpus: Vec<Gpu>,
 }
 
@@ -260,17 +263,36 @@ fn status(facts: &NodeFacts, before: Option<&NodeStatus>, now: Timestamp) -> Nod
                 "KubeletHasSufficientMemory",
                 "the node has sufficient memory",
             ),
-            condition(
-                "DiskPressure",
-                "False",
-                "KubeletHasNoDiskPressure",
-                "the node has no disk pressure",
-            ),
+            if facts.disk.is_short() {
+                condition(
+                    "DiskPressure",
+                    "True",
+                    "KubeletHasDiskPressure",
+                    "the disk of the data folder is almost full: no new pods are started",
+                )
+            } else {
+                condition(
+                    "DiskPressure",
+                    "False",
+                    "KubeletHasNoDiskPressure",
+                    "the node has no disk pressure",
+                )
+            },
             condition(
                 "PIDPressure",
                 "False",
                 "KubeletHasSufficientPID",
                 "the node has sufficient process ids",
+            ),
+            condition(
+                "astrago.io/Egress",
+                if facts.egress.is_open() {
+                    "True"
+                } else {
+                    "False"
+                },
+                facts.egress.name(),
+                &facts.egress.describe(),
             ),
             condition("Ready", "True", "KubeletReady", "the node runs pods"),
         ]),
@@ -320,6 +342,38 @@ fn memory_kibibytes() -> u64 {
         .unwrap_or(0)
 }
 
+/// The disk that the data folder is on.
+#[derive(Clone, Debug)]
+pub(super) struct Disk(pub(super) PathBuf);
+
+impl Disk {
+    /// There is so little left that nothing more should be begun.
+    pub(super) fn is_short(&self) -> bool {
+        rustix::fs::statvfs(&self.0).is_ok_and(|disk| {
+            is_short(disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize)
+        })
+    }
+}
+
+/// Less than a twentieth, and less than what one image takes: large disks are not full at 5 %.
+fn is_short(free: u64, total: u64) -> bool {
+    free < (total / 20).min(2 << 30)
+}
+
 fn disk_kibibytes(path: &Path) -> u64 {
     rustix::fs::statvfs(path).map_or(0, |disk| disk.f_blocks * disk.f_frsize / 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_one_with_little_left_for_its_size() {
+        const GIB: u64 = 1 << 30;
+        assert!(!is_short(3 * GIB, 1000 * GIB));
+        assert!(is_short(GIB, 1000 * GIB));
+        assert!(!is_short(GIB, 10 * GIB));
+        assert!(is_short(GIB / 4, 10 * GIB));
+    }
 }

@@ -17,6 +17,7 @@ use super::environment;
 use super::fields::Facts;
 use super::hosts;
 use super::references::{Error, Objects, Result};
+use super::storage;
 use super::volumes::Source;
 use crate::image;
 use crate::layout::{self, PodDir};
@@ -39,9 +40,12 @@ pub(super) struct Inputs<'a> {
     /// Variables and device files of GPUs, by container.
     pub(super) gpus: &'a BTreeMap<String, crate::gpu::Allocation>,
     pub(super) lease: Option<&'a Lease>,
-    pub(super) gateway: Option<Ipv4Addr>,
+    /// There is a way out.
+    pub(super) egress: bool,
     pub(super) dir: &'a PodDir,
     pub(super) data_dir: &'a Path,
+    /// Pods may report progress.
+    pub(super) relay: bool,
 }
 
 /// The spec of a pod's supervisor.
@@ -58,14 +62,14 @@ pub(super) fn resolve(pod: &Pod, inputs: &Inputs<'_>) -> Result<PodSpec> {
             bridge: lease.bridge.clone(),
             address: lease.address,
             prefix: lease.prefix,
-            gateway: inputs.gateway,
+            gateway: inputs.egress.then_some(lease.gateway),
         },
         None => Network::Host,
     };
     let one = |container: &Container, init: bool| one(spec, container, init, pod, inputs);
+    let log_dir = layout::pod_logs(inputs.data_dir, &namespace, &name, &uid);
     Ok(PodSpec {
         hostname: hosts::hostname(pod),
-        log_dir: layout::pod_logs(inputs.data_dir, &namespace, &name, &uid),
         restart_policy: match spec.restart_policy.as_deref() {
             Some("Never") => RestartPolicy::Never,
             Some("OnFailure") => RestartPolicy::OnFailure,
@@ -91,11 +95,17 @@ pub(super) fn resolve(pod: &Pod, inputs: &Inputs<'_>) -> Result<PodSpec> {
             .iter()
             .map(|container| one(container, false))
             .collect::<Result<_>>()?,
+        egress: (inputs.egress && inputs.lease.is_some())
+            .then(|| layout::egress_users(&layout::egress(inputs.data_dir))),
+        relay: (inputs.relay && inputs.lease.is_some() && hosts::reports(pod))
+            .then(|| layout::relay(inputs.data_dir)),
+        storage: storage::limits(pod, inputs.dir, &log_dir),
         gpus: inputs
             .gpus
             .values()
             .flat_map(|allocation| allocation.indices.iter().copied())
             .collect(),
+        log_dir,
         uid,
         namespace,
         name,

@@ -204,6 +204,11 @@ fn files(volume: &Volume, facts: &Facts<'_>, objects: &Objects) -> Result<Option
             if let Some(source) = &source.downward_api {
                 downward(source.items.as_deref(), mode, facts, &mut add)?;
             }
+            if let Some(source) = &source.service_account_token
+                && let Some(token) = objects.token(source)
+            {
+                add(&source.path, token.as_bytes().to_vec(), mode)?;
+            }
         }
     } else {
         return Ok(None);

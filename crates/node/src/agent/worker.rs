@@ -183,6 +183,9 @@ impl Worker {
     /// Starts the pod's supervisor, after everything that it needs has been made.
     async fn start(&mut self, pod: &Arc<Pod>) -> Result<(), Error> {
         if !self.dir.spec().exists() {
+            if self.node.facts.disk.is_short() {
+                return Err(Error::DiskPressure);
+            }
             prepare::pod(&self.node, pod, &self.dir).await?;
         }
         let _slot = self.node.launches.acquire().await.ok();

@@ -46,6 +46,24 @@ impl Channel {
         Ok(Self::new(stream))
     }
 
+    /// The same for a caller that cannot wait: a listener that is too busy is an error. Sending does
+    /// not wait either.
+    pub fn connect_at_once(directory: &Path) -> Result<Self> {
+        use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+        let failed = |source| Error::Connect {
+            path: directory.join(SOCKET),
+            source,
+        };
+        let refused = |error: rustix::io::Errno| failed(error.into());
+        let handle = open_directory(directory).map_err(failed)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+            .map_err(refused)?;
+        let address = SocketAddrUnix::new(short_path(&handle)).map_err(refused)?;
+        rustix::net::connect(&socket, &address).map_err(refused)?;
+        Ok(Self::new(UnixStream::from(socket)))
+    }
+
     pub fn new(stream: UnixStream) -> Self {
         Self {
             stream,

@@ -2,9 +2,12 @@
 
 use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::net::Ipv4Addr;
+use std::path::Path;
 
 use super::Finding;
+use crate::egress::resolvers::Resolvers;
+use crate::egress::{self, Way, find_program};
 use crate::gpu;
 use crate::image::{Root, Source};
 
@@ -83,13 +86,53 @@ fn judge_identities(is_root: bool, ranges: bool, programs: bool) -> Finding {
     }
 }
 
-/// The way out of pods: there is none yet, and whoever relies on downloads must know.
-pub(super) fn egress() -> Finding {
-    Finding::warn(
-        "network access from pods to the outside",
-        "none: pods reach the pods of their own namespace only",
-        "set hostNetwork on pods that have to download, or bring data by volumes",
-    )
+/// The way out of pods, and whether they can look up names there.
+pub(super) fn egress(is_root: bool, wanted: bool, named: &[Ipv4Addr]) -> Finding {
+    let way = if wanted {
+        egress::available(is_root)
+    } else {
+        Way::Off
+    };
+    judge_egress(is_root, &way, &Resolvers::of_host(named).servers)
+}
+
+fn judge_egress(is_root: bool, way: &Way, servers: &[Ipv4Addr]) -> Finding {
+    let requirement = "network access from pods to the outside";
+    let fix = |install: &str| format!("install {install}; until then bring data by volumes");
+    match way {
+        Way::Off => Finding::ok(requirement, way.describe()),
+        Way::Missing { .. } if is_root => {
+            Finding::warn(requirement, way.describe(), fix("the package nftables"))
+        }
+        Way::Missing { .. } => Finding::warn(
+            requirement,
+            way.describe(),
+            fix("the packages passt and nftables, and let this user open /dev/net/tun")
+                + " (chmod 0666, as most systems have it)",
+        ),
+        Way::Masquerade | Way::Pasta if servers.is_empty() => Finding::warn(
+            requirement,
+            format!(
+                "{}, but no name server: this machine's own is on loopback or missing",
+                way.describe()
+            ),
+            "name one that pods can reach with --dns ADDRESS",
+        ),
+        Way::Masquerade | Way::Pasta => Finding::ok(
+            requirement,
+            format!(
+                "{} ({}); names by {}",
+                way.describe(),
+                way.name().to_lowercase(),
+                list(servers)
+            ),
+        ),
+    }
+}
+
+fn list(servers: &[Ipv4Addr]) -> String {
+    let all: Vec<String> = servers.iter().map(ToString::to_string).collect();
+    all.join(", ")
 }
 
 pub(super) fn disk_space(data_dir: &Path) -> Finding {
@@ -138,16 +181,6 @@ fn judge_gpus(has_driver: bool, names: &[String]) -> Finding {
     }
 }
 
-fn find_program(name: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    // Administrators' programs are often not on the PATH of others.
-    let also = ["/usr/sbin", "/sbin"].map(PathBuf::from);
-    env::split_paths(&path)
-        .chain(also)
-        .map(|folder| folder.join(name))
-        .find(|file| file.is_file())
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::Level;
@@ -189,5 +222,19 @@ mod tests {
         assert_eq!(judge_gpus(true, &[]).level, Level::Warn);
         assert_eq!(judge_gpus(false, &[]).level, Level::Ok);
         assert_eq!(judge_gpus(true, &["A100".to_owned()]).found, "1: A100");
+    }
+
+    #[test]
+    fn a_missing_way_out_names_the_package() {
+        let missing = Way::Missing {
+            reason: "no".to_owned(),
+        };
+        let fix = |finding: Finding| finding.fix.unwrap();
+        assert!(fix(judge_egress(true, &missing, &[])).contains("nftables"));
+        assert!(fix(judge_egress(false, &missing, &[])).contains("passt"));
+        assert!(fix(judge_egress(true, &Way::Masquerade, &[])).contains("--dns"));
+        let server = [Ipv4Addr::new(192, 0, 2, 53)];
+        assert_eq!(judge_egress(false, &Way::Pasta, &server).level, Level::Ok);
+        assert_eq!(judge_egress(false, &Way::Off, &[]).level, Level::Ok);
     }
 }

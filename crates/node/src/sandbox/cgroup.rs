@@ -139,6 +139,14 @@ pub(crate) fn remove(uid: &str) -> io::Result<()> {
     result
 }
 
+/// Moves this process, which is about to outlive its parent, out of the cgroup that it was started in.
+pub(crate) fn leave() {
+    for hierarchy in hierarchy::found() {
+        // Where it may not, it stays, and ends when a service manager ends that cgroup.
+        let _ = fs::write(hierarchy.mount().join("cgroup.procs"), "0");
+    }
+}
+
 /// Removes the folder above all pods, if no pod is left in it.
 pub(crate) fn remove_base() {
     for hierarchy in hierarchy::found() {

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use rtnetlink::packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
@@ -169,6 +169,32 @@ impl Netlink {
                 });
             }
         }
+    }
+}
+
+/// News of the addresses and routes of the network namespace in which it was opened.
+pub(crate) struct Changes(Socket);
+
+impl Changes {
+    pub(crate) fn open() -> io::Result<Self> {
+        const IPV4_ADDRESSES: u32 = 0x10;
+        const IPV4_ROUTES: u32 = 0x40;
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind(&SocketAddr::new(0, IPV4_ADDRESSES | IPV4_ROUTES))?;
+        socket.set_non_blocking(true)?;
+        Ok(Self(socket))
+    }
+
+    /// Takes all news. What they say does not matter: whoever waits looks anew.
+    pub(crate) fn drain(&self) {
+        // Too many to keep is an error, and news as well.
+        while self.0.recv_from_full().is_ok() {}
+    }
+}
+
+impl AsFd for Changes {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

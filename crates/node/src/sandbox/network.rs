@@ -3,7 +3,8 @@
 //! All bridges of a node, one per Kubernetes namespace, live in one network namespace that belongs to
 //! nobody but the node. The host has no interface there, so pods see neither the host's addresses nor
 //! its loopback, and the host's routes and firewall do not matter. Between bridges nothing is
-//! forwarded: pods of two Kubernetes namespaces cannot reach each other.
+//! forwarded: pods of two Kubernetes namespaces cannot reach each other. Where there is a way out
+//! ([`crate::egress`]), each bridge has the first address of its subnet, and is the pods' gateway.
 //!
 //! The namespace is kept alive by the descriptors that the agent and every supervisor hold. When the
 //! last of them ends, the kernel takes the bridges away; there is nothing to clean up.
@@ -42,6 +43,11 @@ pub(crate) fn enter(bridges: BorrowedFd<'_>, network: &Network, uid: &str) -> Re
     };
     outside.add_bridge(bridge).map_err(failed)?;
     let index = if_nametoindex(bridge.as_str()).map_err(|errno| failed(errno.into()))?;
+    if let Some(gateway) = gateway {
+        outside
+            .add_address(index, *gateway, *prefix)
+            .map_err(failed)?;
+    }
 
     unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| Error::Create(errno.into()))?;
     let mut inside = Netlink::open().map_err(Error::Netlink)?;

@@ -24,15 +24,16 @@ use nix::unistd::Pid;
 
 use super::lifecycle::{self, Step, Which};
 use super::live::{self, Live};
-use super::probe::{self, Purpose, Verdict};
+use super::relay::Relay;
 use super::requests::Callers;
+use super::storage::Storage;
 use super::{Error, Result};
 use crate::control;
 use crate::layout::PodDir;
 use crate::phase::Phase;
 use crate::sandbox::cgroup::{Group, PodGroup};
-use crate::sandbox::process::{self, Streams, chain};
-use crate::spec::{ContainerSpec, Handler, PodSpec};
+use crate::sandbox::process::chain;
+use crate::spec::{ContainerSpec, PodSpec};
 use crate::state::{ContainerState, State, Status, Terminated};
 
 /// A supervised pod.
@@ -47,14 +48,16 @@ pub(super) struct Supervisor {
     pub(super) callers: Callers,
     groups: BTreeMap<Which, Group>,
     /// Hooks that run: what to do with the container when they end.
-    hooks: BTreeMap<Pid, (Which, Hook)>,
+    pub(super) hooks: BTreeMap<Pid, (Which, Hook)>,
     written: Option<State>,
     signals: SignalFd,
     listener: UnixListener,
+    relay: Option<Relay>,
+    pub(super) storage: Storage,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hook {
+pub(super) enum Hook {
     PostStart,
     PreStop,
 }
@@ -89,6 +92,15 @@ impl Supervisor {
         listener
             .set_nonblocking(true)
             .map_err(Error::system("listen for callers"))?;
+        let relay = spec.relay.clone().and_then(|directory| {
+            let opened = Relay::open(directory, spec.uid.clone());
+            if let Err(error) = &opened {
+                let problem = format!("the pod cannot report its progress: {error}");
+                state.warnings.push(problem);
+            }
+            opened.ok()
+        });
+        let storage = Storage::new(spec.storage.clone());
         let mut supervisor = Self {
             pod,
             spec,
@@ -102,6 +114,8 @@ impl Supervisor {
             written: None,
             signals,
             listener,
+            relay,
+            storage,
         };
         supervisor.save()?;
         Ok(supervisor)
@@ -228,6 +242,13 @@ impl Supervisor {
         self.stop_containers(grace_seconds);
     }
 
+    /// Ends the pod because it takes what is not its own.
+    fn evict(&mut self, message: String) {
+        self.state.reason = Some("Evicted".to_owned());
+        self.state.message = Some(message);
+        self.stop(0);
+    }
+
     fn stop_containers(&mut self, grace_seconds: u64) {
         let kill_at = Instant::now() + Duration::from_secs(grace_seconds);
         let mains = self
@@ -261,7 +282,7 @@ impl Supervisor {
     }
 
     /// Stops one container, which its restart policy may bring back.
-    fn restart(&mut self, which: Which, reason: &str) {
+    pub(super) fn restart(&mut self, which: Which, reason: &str) {
         let grace = Duration::from_secs(self.spec.grace_seconds);
         if let Some(live) = self.live.get_mut(&which)
             && !live.stopping
@@ -269,101 +290,6 @@ impl Supervisor {
             live.stop_reason = Some(reason.to_owned());
             live.kill_at = Some(Instant::now() + grace);
             self.terminate(which);
-        }
-    }
-
-    /// Begins a hook; whether it runs.
-    fn hook(&mut self, which: Which, hook: Hook, handler: &Handler) -> bool {
-        match self.check(
-            which,
-            handler,
-            Duration::from_secs(self.spec.grace_seconds.max(1)),
-        ) {
-            Some(pid) => {
-                self.hooks.insert(pid, (which, hook));
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// Begins a check in a container or in its network.
-    fn check(&self, which: Which, handler: &Handler, timeout: Duration) -> Option<Pid> {
-        let live = self.live.get(&which)?;
-        match handler {
-            Handler::Exec { argv } => {
-                let null = || {
-                    std::fs::File::options()
-                        .read(true)
-                        .write(true)
-                        .open("/dev/null")
-                        .map(OwnedFd::from)
-                };
-                let streams = Streams::Separate {
-                    input: null().ok()?,
-                    output: null().ok()?,
-                    error: null().ok()?,
-                };
-                let container = self.spec_of(which);
-                process::join(
-                    container,
-                    live.pid,
-                    live.group.as_ref(),
-                    argv,
-                    &container.env,
-                    streams,
-                )
-                .ok()
-            }
-            Handler::Tcp { .. } | Handler::Http { .. } | Handler::Sleep { .. } => {
-                probe::spawn(handler, timeout).ok()
-            }
-        }
-    }
-
-    /// Begins the probes that are due and ends what has had its time.
-    fn clocks(&mut self) {
-        let now = Instant::now();
-        let all: Vec<_> = self.live.keys().copied().collect();
-        for which in all {
-            let started = self.container_mut(which).started;
-            let Some(live) = self.live.get_mut(&which) else {
-                continue;
-            };
-            if live.kill_at.is_some_and(|at| at <= now) {
-                live.signal(Signal::SIGKILL);
-                // The kernel needs a moment; do not spin meanwhile.
-                live.kill_at = Some(now + Duration::from_millis(100));
-            }
-            live.watch_memory(now);
-            live.probes.kill_late(now);
-            if live.stopping {
-                continue;
-            }
-            for (purpose, handler, timeout) in live.probes.due(started, now) {
-                let pid = self.check(which, &handler, Duration::from_secs(timeout.max(1)));
-                let Some(live) = self.live.get_mut(&which) else {
-                    break;
-                };
-                let verdict = live.probes.begun(purpose, pid, now);
-                self.judge(which, verdict);
-            }
-        }
-    }
-
-    fn judge(&mut self, which: Which, verdict: Verdict) {
-        match verdict {
-            Verdict::Undecided | Verdict::Good(Purpose::Liveness) => {}
-            Verdict::Good(Purpose::Startup) => {
-                let probed = self.spec_of(which).readiness_probe.is_some();
-                let container = self.container_mut(which);
-                container.started = true;
-                container.ready = !probed;
-            }
-            Verdict::Good(Purpose::Readiness) => self.container_mut(which).ready = true,
-            Verdict::Bad(Purpose::Readiness) => self.container_mut(which).ready = false,
-            Verdict::Bad(Purpose::Startup) => self.restart(which, "failed startup probe"),
-            Verdict::Bad(Purpose::Liveness) => self.restart(which, "failed liveness probe"),
         }
     }
 
@@ -383,6 +309,9 @@ impl Supervisor {
                 }
             }
         }
+        let relay = self.relay.as_ref().and_then(Relay::source);
+        sources.extend(relay.map(|relay| PollFd::new(relay, PollFlags::POLLIN)));
+        let before_callers = sources.len();
         let callers = self.callers.sources();
         sources.extend(
             callers
@@ -399,10 +328,11 @@ impl Supervisor {
             .collect();
         let gone: Vec<Pid> = callers
             .iter()
-            .zip(woken.iter().skip(2 + pipes.len()))
+            .zip(woken.iter().skip(before_callers))
             .filter(|(_, woken)| **woken)
             .map(|((pid, _), _)| *pid)
             .collect();
+        let reporting = relay.is_some() && woken[before_callers - 1];
         drop(sources);
         for ((which, index), _) in pipes
             .iter()
@@ -420,6 +350,12 @@ impl Supervisor {
         if woken[1] {
             self.serve();
         }
+        if let Some(relay) = &mut self.relay {
+            relay.tick(Instant::now());
+            if reporting {
+                relay.hand_over();
+            }
+        }
         self.clocks();
         Ok(())
     }
@@ -435,7 +371,10 @@ impl Supervisor {
             let probes = live.probes.wake(started).filter(|_| !live.stopping);
             [live.kill_at, probes, live.memory_due()]
         });
-        let next = containers.flatten().chain(clock).min();
+        let relay = self.relay.as_ref().and_then(Relay::wake);
+        let storage = self.storage.wake().filter(|_| !self.state.stopping);
+        let others = clock.into_iter().chain(relay).chain(storage);
+        let next = containers.flatten().chain(others).min();
         next.map_or(PollTimeout::NONE, |at| {
             // Rounded up, or the loop would spin through the last millisecond.
             let left = at.saturating_duration_since(now) + Duration::from_millis(1);
@@ -476,6 +415,12 @@ impl Supervisor {
             return;
         }
         if self.callers.exited(pid, code) {
+            return;
+        }
+        if let Some(exceeded) = self.storage.ended(pid) {
+            if let Some(message) = exceeded.filter(|_| !self.state.stopping) {
+                self.evict(message);
+            }
             return;
         }
         let probe = self
@@ -568,7 +513,7 @@ impl Supervisor {
         }
     }
 
-    fn container_mut(&mut self, which: Which) -> &mut ContainerState {
+    pub(super) fn container_mut(&mut self, which: Which) -> &mut ContainerState {
         match which {
             Which::Init(index) => &mut self.state.init_containers[index],
             Which::Main(index) => &mut self.state.containers[index],

@@ -1,177 +1,13 @@
 //! The agent with a real API server in this process.
 
-use astrago_apiserver::{Identity, Options as ServerOptions, Server};
-use astrago_node::{Options, launch, layout};
+use astrago_node::layout;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolumeClaim, Pod, Secret, Service};
-use kube::api::{DeleteParams, PostParams};
-use kube::{Api, Client, ResourceExt};
-use serde_json::{Value, json};
-use tempfile::TempDir;
-use tokio_util::sync::CancellationToken;
+use kube::Api;
+use kube::api::DeleteParams;
+use serde_json::json;
 
+use crate::plane::{NODE, Plane, phase};
 use crate::support::{self, PATIENCE};
-
-const NODE: &str = "test-node";
-
-/// A plane with one node.
-struct Plane {
-    client: Client,
-    data: TempDir,
-    _server: Server,
-    _objects: TempDir,
-}
-
-/// A running agent; dropped, it ends as if by SIGTERM.
-struct Agent {
-    token: CancellationToken,
-    task: tokio::task::JoinHandle<()>,
-}
-
-impl Plane {
-    async fn start() -> Self {
-        let objects = tempfile::tempdir().unwrap();
-        let server = Server::open(ServerOptions::new(objects.path()))
-            .await
-            .unwrap();
-        let client = Client::new(server.local(Identity::admin()), "default");
-        Self {
-            client,
-            data: tempfile::tempdir().unwrap(),
-            _server: server,
-            _objects: objects,
-        }
-    }
-
-    /// `None`, said aloud, where the machine allows no sandboxes.
-    fn agent(&self) -> Option<Agent> {
-        if let Err(error) = launch::Bridges::obtain(support::program(), []) {
-            support::skip(&format!("no sandboxes on this machine: {error}"));
-            return None;
-        }
-        let mut options = Options::new(self.data.path());
-        options.node_name = NODE.into();
-        options.supervisor = support::program().into();
-        options.capacity.insert("nvidia.com/gpu".into(), "2".into());
-        options.host_paths = vec![self.data.path().join("allowed")];
-        std::fs::create_dir_all(&options.host_paths[0]).unwrap();
-        let token = CancellationToken::new();
-        let running = astrago_node::run(self.client.clone(), options, token.clone());
-        let task = tokio::spawn(async move { running.await.unwrap() });
-        Some(Agent { token, task })
-    }
-
-    fn api<K>(&self) -> Api<K>
-    where
-        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
-    {
-        Api::namespaced(self.client.clone(), "default")
-    }
-
-    async fn create<K>(&self, object: Value) -> K
-    where
-        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
-            + serde::Serialize
-            + serde::de::DeserializeOwned
-            + Clone
-            + std::fmt::Debug,
-    {
-        let object: K = serde_json::from_value(object).unwrap();
-        self.api()
-            .create(&PostParams::default(), &object)
-            .await
-            .unwrap()
-    }
-
-    /// A pod of one container that runs a script, with more fields.
-    async fn pod(&self, name: &str, script: &str, more: Value) -> Pod {
-        let mut container =
-            json!({"name": "main", "image": "any", "command": ["bash", "-c", script]});
-        merge(&mut container, more["container"].clone());
-        let mut spec =
-            json!({"nodeName": NODE, "restartPolicy": "Never", "containers": [container]});
-        merge(&mut spec, more["spec"].clone());
-        self.create(json!({"metadata": {"name": name, "annotations": {"who": "me"}}, "spec": spec}))
-            .await
-    }
-
-    async fn until(&self, name: &str, what: &str, wanted: impl Fn(&Pod) -> bool) -> Pod {
-        let begun = std::time::Instant::now();
-        loop {
-            let pod = self.api::<Pod>().get_opt(name).await.unwrap();
-            if let Some(pod) = pod.clone().filter(|pod| wanted(pod)) {
-                return pod;
-            }
-            assert!(
-                begun.elapsed() < PATIENCE,
-                "waited in vain until {name} {what}: {}",
-                serde_json::to_string(&pod).unwrap()
-            );
-            support::pause(10).await;
-        }
-    }
-
-    async fn finished(&self, name: &str) -> (String, String) {
-        let pod = self
-            .until(name, "is finished", |pod| {
-                matches!(phase(pod), "Succeeded" | "Failed")
-            })
-            .await;
-        (phase(&pod).to_owned(), self.log(&pod))
-    }
-
-    fn log(&self, pod: &Pod) -> String {
-        let dir = layout::pod_logs(
-            self.data.path(),
-            "default",
-            &pod.name_any(),
-            &pod.uid().unwrap(),
-        );
-        support::read_log(&dir.join("main/0.log"))
-    }
-
-    async fn gone(&self, name: &str) {
-        let begun = std::time::Instant::now();
-        while self.api::<Pod>().get_opt(name).await.unwrap().is_some() || self.folders() > 0 {
-            assert!(
-                begun.elapsed() < PATIENCE,
-                "waited in vain until {name} is gone"
-            );
-            support::pause(10).await;
-        }
-    }
-
-    fn folders(&self) -> usize {
-        std::fs::read_dir(layout::pods(self.data.path())).map_or(0, Iterator::count)
-    }
-
-    async fn delete(&self, name: &str) {
-        self.api::<Pod>()
-            .delete(name, &DeleteParams::default())
-            .await
-            .unwrap();
-        self.gone(name).await;
-    }
-}
-
-impl Agent {
-    async fn end(self) {
-        self.token.cancel();
-        self.task.await.unwrap();
-    }
-}
-
-fn merge(into: &mut Value, more: Value) {
-    if let (Some(into), Value::Object(more)) = (into.as_object_mut(), more) {
-        into.extend(more);
-    }
-}
-
-fn phase(pod: &Pod) -> &str {
-    pod.status
-        .as_ref()
-        .and_then(|status| status.phase.as_deref())
-        .unwrap_or("")
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bound_pod_runs_with_its_environment_and_volumes_and_is_deleted() {
@@ -478,5 +314,59 @@ async fn pods_run_exactly_once_while_their_agent_is_killed_thirty_times() {
             .unwrap();
     }
     plane.gone(&name(0)).await;
+    agent.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_takes_more_disk_than_it_may_is_evicted() {
+    let plane = Plane::start().await;
+    let Some(agent) = plane.agent() else { return };
+    let fill =
+        |path: &str| format!("head -c 8M /dev/urandom > {path}/large; sync; exec sleep 1000");
+    let limited = json!({"container": {"resources": {"limits": {"ephemeral-storage": "4Mi"}}}});
+    plane
+        .pod("layer", &fill("/usr/local"), limited.clone())
+        .await;
+    plane.pod("tmp", &fill("/tmp"), limited).await;
+    let volume = json!({
+        "container": {"volumeMounts": [{"name": "v", "mountPath": "/v"}]},
+        "spec": {"volumes": [{"name": "v", "emptyDir": {"sizeLimit": "4Mi"}}]},
+    });
+    plane.pod("volume", &fill("/v"), volume.clone()).await;
+    plane
+        .pod("modest", "head -c 1M /dev/urandom > /v/small", volume)
+        .await;
+    for (name, want) in [
+        (
+            "layer",
+            "Container main exceeded its local ephemeral storage limit \"4Mi\". ",
+        ),
+        (
+            "tmp",
+            "Container main exceeded its local ephemeral storage limit \"4Mi\". ",
+        ),
+        (
+            "volume",
+            "Usage of EmptyDir volume \"v\" exceeds the limit \"4Mi\". ",
+        ),
+    ] {
+        let (phase, log) = plane.finished(name).await;
+        assert_eq!(phase, "Failed", "{name}: {log}");
+        let status = plane.api::<Pod>().get(name).await.unwrap().status.unwrap();
+        assert_eq!(
+            (status.reason.as_deref(), status.message.as_deref()),
+            (Some("Evicted"), Some(want)),
+            "{name}"
+        );
+    }
+    assert_eq!(plane.finished("modest").await.0, "Succeeded");
+    for name in ["layer", "tmp", "volume", "modest"] {
+        plane
+            .api::<Pod>()
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+    plane.gone("layer").await;
     agent.end().await;
 }

@@ -6,13 +6,17 @@
 )]
 
 mod agent;
+mod contract;
 mod doctor;
+mod egress;
 mod exec;
 mod image;
 mod kubelet;
 mod logs;
 mod network;
+mod plane;
 mod pods;
 mod registry;
+mod reports;
 mod sandbox;
 mod support;

@@ -365,7 +365,13 @@ fn everything_works_for_an_ordinary_user_too() {
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
         .arg(tests)
         .env(PROGRAM, supervisor)
-        .args(["--test-threads=2", "sandbox::", "network::"])
+        .args([
+            "--test-threads=2",
+            "sandbox::",
+            "network::",
+            "agent::",
+            "reports::",
+        ])
         .env("TMPDIR", home.path())
         .env("HOME", home.path())
         .current_dir("/")

@@ -76,6 +76,9 @@ impl Bench {
             limits: Limits::default(),
             init_containers: Vec::new(),
             containers: vec![shell("main", script)],
+            egress: None,
+            relay: None,
+            storage: Vec::new(),
             gpus: Vec::new(),
         }
     }

@@ -100,6 +100,11 @@ impl Hierarchy {
         &self.base
     }
 
+    /// The uppermost folder.
+    pub(super) fn mount(&self) -> &Path {
+        &self.mount
+    }
+
     pub(super) fn has(&self, controller: &str) -> bool {
         self.controllers.iter().any(|name| name == controller)
     }
@@ -304,5 +309,47 @@ mod tests {
             keyed("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", "oom_kill"),
             Some(1)
         );
+    }
+
+    /// The second version as an ordinary user sees it under systemd, made of plain files.
+    #[test]
+    fn a_delegated_tree_of_the_second_version_is_used_beside_ones_own_cgroup() {
+        let tree = tempfile::tempdir().unwrap();
+        let slice = tree.path().join("user.slice/app.slice");
+        fs::create_dir_all(slice.join("run-1.scope")).unwrap();
+        fs::write(slice.join("cgroup.controllers"), "cpu io memory pids\n").unwrap();
+        let mounts = V2.replace("/sys/fs/cgroup", tree.path().to_str().unwrap());
+        let mut hierarchy =
+            parse(&mounts, "0::/user.slice/app.slice/run-1.scope\n", false).remove(0);
+        assert_eq!(hierarchy.base(), slice.join("astrago"));
+        hierarchy.controllers = CONTROLLERS.map(str::to_owned).to_vec();
+
+        let pod = hierarchy.base().join("uid");
+        hierarchy.prepare(&pod).unwrap();
+        for folder in [&slice, &slice.join("astrago"), &pod] {
+            let switched = fs::read_to_string(folder.join("cgroup.subtree_control")).unwrap();
+            assert_eq!(switched, "+cpu +memory +pids", "{}", folder.display());
+        }
+
+        for (file, text) in [
+            ("memory.current", "1000\n"),
+            ("memory.max", "max\n"),
+            ("memory.stat", "anon 1\ninactive_file 400\n"),
+            ("memory.events", "oom 1\noom_kill 1\n"),
+            ("cpu.stat", "usage_usec 7\nuser_usec 5\n"),
+            ("pids.current", "3\n"),
+        ] {
+            fs::write(pod.join(file), text).unwrap();
+        }
+        let mut usage = Usage::default();
+        hierarchy.read_usage(&pod, &mut usage);
+        let want = Usage {
+            cpu_nanoseconds: Some(7000),
+            working_set_bytes: Some(600),
+            memory_limit_bytes: None,
+            processes: Some(3),
+        };
+        assert_eq!(usage, want);
+        assert_eq!(hierarchy.out_of_memory_kills(&pod), Some(1));
     }
 }

@@ -23,6 +23,9 @@ fn pod(policy: RestartPolicy, init: &[&str], main: &[&str]) -> PodSpec {
         limits: crate::spec::Limits::default(),
         init_containers: containers(init),
         containers: containers(main),
+        egress: None,
+        relay: None,
+        storage: Vec::new(),
         gpus: Vec::new(),
     }
 }

@@ -1,0 +1,223 @@
+//! The rules, as `nft` reads them. Pure. Each text replaces its table as a whole, at once.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+
+use super::{LINK_PREFIX, Setup};
+
+/// The interface that leads out of the node's namespace.
+pub(super) const OUT: &str = "out0";
+
+/// Where no pod may go, whatever the host is: this very network, link-local addresses (metadata and
+/// credentials of clouds), those that mean many, and the one place where a cloud keeps its metadata
+/// elsewhere.
+const CLOSED: [&str; 6] = [
+    "0.0.0.0/8",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "100.100.100.200/32",
+    "224.0.0.0/4",
+    "240.0.0.0/4",
+];
+
+/// What the host is like at the moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Host {
+    pub(super) addresses: Vec<Ipv4Addr>,
+    pub(super) resolvers: Vec<Ipv4Addr>,
+    /// Interfaces that forward only because of us.
+    pub(super) opened: BTreeSet<String>,
+}
+
+/// The rules in the node's own namespace.
+pub(super) fn inside(setup: &Setup, host: &Host) -> String {
+    let (network, prefix) = setup.network;
+    let network = Ipv4Addr::from(
+        u32::from(network)
+            & u32::MAX
+                .checked_shl(32 - u32::from(prefix))
+                .unwrap_or_default(),
+    );
+    // The kernel refuses a set in which one range contains another.
+    let mut singles: Vec<String> = host
+        .addresses
+        .iter()
+        .filter(|address| !CLOSED.iter().any(|range| contains(range, **address)))
+        .filter(|address| !contains(&format!("{network}/{prefix}"), **address))
+        .map(|address| format!("{address}/32"))
+        .collect();
+    singles.extend(CLOSED.map(str::to_owned));
+    singles.push(format!("{network}/{prefix}"));
+    let closed = singles.join(", ");
+    let names = if host.resolvers.is_empty() {
+        String::new()
+    } else {
+        let servers: Vec<String> = host.resolvers.iter().map(ToString::to_string).collect();
+        let servers = servers.join(", ");
+        // Some clouds' name server is a link-local address; this port of it is open.
+        format!(
+            "ip daddr {{ {servers} }} udp dport 53 accept\n    ip daddr {{ {servers} }} tcp dport 53 accept\n    "
+        )
+    };
+    format!(
+        r#"table ip astrago
+delete table ip astrago
+table ip astrago {{
+  chain input {{
+    type filter hook input priority filter; policy drop;
+    ct state established,related accept
+    icmp type echo-request accept
+  }}
+  chain forward {{
+    type filter hook forward priority filter; policy drop;
+    ct state established,related accept
+    ct state invalid drop
+    iifname "{OUT}" drop
+    oifname != "{OUT}" reject with icmp type admin-prohibited
+    {names}ip daddr {{ {closed} }} reject with icmp type admin-prohibited
+    accept
+  }}
+  chain postrouting {{
+    type nat hook postrouting priority srcnat;
+    oifname "{OUT}" masquerade
+  }}
+}}
+"#
+    )
+}
+
+/// The rules on the host.
+pub(super) fn host(setup: &Setup, host: &Host) -> String {
+    let (name, inside) = (&setup.name, setup.inside());
+    let mut guard = String::new();
+    for interface in &host.opened {
+        // It forwards for pods, and for nobody else, as before.
+        let _ = write!(guard, "iifname \"{interface}\" drop\n    ");
+    }
+    format!(
+        r#"table ip {name}
+delete table ip {name}
+table ip {name} {{
+  chain prerouting {{
+    type filter hook prerouting priority -150; policy accept;
+    iifname "{name}" ip saddr != {inside} drop
+    iifname "{name}" fib daddr type != unicast drop
+  }}
+  chain input {{
+    type filter hook input priority filter; policy accept;
+    iifname "{name}" drop
+  }}
+  chain forward {{
+    type filter hook forward priority filter; policy accept;
+    iifname "{name}" oifname "astrago*" drop
+    iifname "{name}" accept
+    oifname "{name}" ct state established,related accept
+    oifname "{name}" drop
+    {guard}
+  }}
+  chain postrouting {{
+    type nat hook postrouting priority srcnat;
+    ip saddr {inside} oifname != "{name}" masquerade
+  }}
+}}
+"#
+    )
+}
+
+/// Takes the rules on the host away.
+pub(super) fn nothing(setup: &Setup) -> String {
+    format!("table ip {0}\ndelete table ip {0}\n", setup.name)
+}
+
+/// Arguments of `pasta`: only outwards, nothing of the host's loopback, no configuration by others.
+pub(super) fn pasta(setup: &Setup, namespace: &str) -> Vec<String> {
+    let mut all: Vec<String> = [
+        "--foreground",
+        "--quiet",
+        "--ipv4-only",
+        "--config-net",
+        "--no-map-gw",
+        "--no-dhcp",
+        "--no-netns-quit",
+        "--netns-only",
+        "--ns-ifname",
+        OUT,
+        "--tcp-ports",
+        "none",
+        "--udp-ports",
+        "none",
+        "--tcp-ns",
+        "none",
+        "--udp-ns",
+        "none",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for (flag, value) in [
+        ("--address", setup.inside().to_string()),
+        ("--netmask", LINK_PREFIX.to_string()),
+        ("--gateway", setup.link.to_string()),
+        ("--netns", namespace.to_owned()),
+    ] {
+        all.extend([flag.to_owned(), value]);
+    }
+    all
+}
+
+fn contains(range: &str, address: Ipv4Addr) -> bool {
+    let Some((base, prefix)) = range.split_once('/') else {
+        return false;
+    };
+    let (Ok(base), Ok(prefix)) = (base.parse::<Ipv4Addr>(), prefix.parse::<u32>()) else {
+        return false;
+    };
+    let mask = u32::MAX.checked_shl(32 - prefix).unwrap_or_default();
+    u32::from(base) & mask == u32::from(address) & mask
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::egress::Way;
+
+    fn setup() -> Setup {
+        Setup {
+            way: Way::Masquerade,
+            network: (Ipv4Addr::new(10, 224, 0, 0), 12),
+            link: Ipv4Addr::new(10, 239, 252, 1),
+            name: "astragoabcdef".into(),
+            resolvers: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_hosts_addresses_and_link_local_ones_are_closed_before_anything_is_open() {
+        let host = Host {
+            addresses: vec![Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(169, 254, 3, 3)],
+            resolvers: vec![Ipv4Addr::new(169, 254, 169, 254)],
+            ..Host::default()
+        };
+        let text = inside(&setup(), &host);
+        assert!(text.contains("169.254.0.0/16"), "{text}");
+        assert!(text.contains("192.0.2.7/32"), "{text}");
+        assert!(text.contains("10.224.0.0/12"), "{text}");
+        assert!(!text.contains("169.254.3.3/32"), "{text}");
+        let place = |what: &str| text.find(what).unwrap();
+        assert!(place("169.254.169.254 } udp dport 53 accept") < place("192.0.2.7/32"));
+        assert!(place("192.0.2.7/32") < place("    accept\n"));
+    }
+
+    #[test]
+    fn an_interface_that_forwards_because_of_us_forwards_for_us_alone() {
+        let host_now = Host {
+            opened: ["eth0".to_owned()].into(),
+            ..Host::default()
+        };
+        let text = host(&setup(), &host_now);
+        let ours = text.find("oifname \"astragoabcdef\" ct state").unwrap();
+        let others = text.find("iifname \"eth0\" drop").unwrap();
+        assert!(ours < others, "{text}");
+        assert!(!host(&setup(), &Host::default()).contains("eth0"));
+    }
+}
