@@ -11,6 +11,7 @@
 //! An attempt is the pod's creation time and its container's restart count, so that the names
 //! sort in the order in which the attempts ran.
 
+mod pieces;
 pub(crate) mod recorder;
 mod reports;
 mod search;
@@ -24,6 +25,7 @@ use std::sync::{Mutex, PoisonError};
 use jiff::Timestamp;
 use tokio::sync::watch;
 
+pub(crate) use self::pieces::Placed;
 use self::reports::Reported;
 pub(crate) use self::search::{Query, search};
 use crate::model::{LogLine, Metric, MetricPoint, Progress};
@@ -108,6 +110,23 @@ impl Logbook {
                 if previous {
                     attempts.pop();
                 }
+                attempts.pop()
+            })
+            .collect()
+    }
+
+    /// The attempt of each worker that is so many before its last one.
+    pub(crate) fn earlier(&self, uid: &str, worker: Option<i64>, back: usize) -> Vec<Attempt> {
+        let mut by_worker: BTreeMap<i64, Vec<Attempt>> = BTreeMap::new();
+        for attempt in self.attempts(uid) {
+            by_worker.entry(attempt.worker).or_default().push(attempt);
+        }
+        by_worker
+            .into_iter()
+            .filter(|(number, _)| worker.is_none_or(|wanted| wanted == *number))
+            .filter_map(|(_, mut attempts)| {
+                let kept = attempts.len().checked_sub(back)?;
+                attempts.truncate(kept);
                 attempts.pop()
             })
             .collect()

@@ -18,9 +18,9 @@ pub use self::error::{ErrorBody, ErrorDetail, FieldError};
 pub use self::job::{
     Amounts, CreateRequest, CreateResponse, Deleted, EnvVar, Failure, FailureKind, JobDetail,
     JobEvent, JobList, JobNode, JobState, JobStatus, JobSummary, Metric, MetricPoint, Preview,
-    Progress, SizesOfNode, Timeline, Usage, VolumeRequest, Waiting,
+    PreviewPod, Progress, SizesOfNode, Timeline, Usage, VolumeRequest, Waiting,
 };
-pub use self::logs::{LogLine, LogLines, SearchHit, SearchResult, WorkerLogs};
+pub use self::logs::{LogAttempt, LogLine, LogLines, LogPage, SearchHit, SearchResult, WorkerLogs};
 pub use self::people::{
     Audit, AuditEntry, CreatedToken, CreatedUser, NewToken, NewUser, SignIn, SignInMethods, Token,
     User, WhoAmI,

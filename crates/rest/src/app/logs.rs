@@ -1,5 +1,6 @@
 //! Logs: from the pods while they exist, from the logbook always.
 
+pub(crate) mod page;
 pub(crate) mod stream;
 
 use std::sync::Arc;
@@ -147,10 +148,10 @@ pub(crate) async fn download(
     caller: &Caller,
     key: &Key,
     worker: Option<i64>,
-    previous: bool,
+    back: usize,
 ) -> Result<impl Stream<Item = std::io::Result<String>> + Send + use<>> {
     let uid = uid(context, caller, key).await?;
-    let attempts = context.logbook.latest(&uid, worker, previous);
+    let attempts = context.logbook.earlier(&uid, worker, back);
     let prefix = attempts.len() > 1;
     let start = (Arc::clone(context), uid, attempts, 0_usize, 0_u64);
     Ok(futures::stream::try_unfold(
@@ -185,9 +186,11 @@ pub(crate) struct Wanted {
     pub(crate) regex: bool,
     pub(crate) context: usize,
     pub(crate) limit: usize,
+    /// How many attempts back; 0 is the last one.
+    pub(crate) back: usize,
 }
 
-/// Searches all workers, or one, in the last attempt.
+/// Searches all workers, or one, in one attempt.
 pub(crate) async fn find(
     context: &Arc<Context>,
     caller: &Caller,
@@ -203,7 +206,7 @@ pub(crate) async fn find(
     };
     let context = Arc::clone(context);
     let searched = tokio::task::spawn_blocking(move || {
-        let attempts = context.logbook.latest(&uid, worker, false);
+        let attempts = context.logbook.earlier(&uid, worker, wanted.back);
         logbook::search(
             &context.logbook,
             &uid,

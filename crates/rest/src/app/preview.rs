@@ -11,7 +11,8 @@ use super::{Error, Result, create};
 use crate::context::Context;
 use crate::form::JobRequest;
 use crate::identity::Caller;
-use crate::model::{FieldError, Preview};
+use crate::model::{FieldError, Preview, PreviewPod};
+use crate::view;
 use crate::world::Key;
 
 pub(crate) fn preview(context: &Context, caller: &Caller, body: &Value) -> Result<Preview> {
@@ -32,6 +33,13 @@ pub(crate) fn preview(context: &Context, caller: &Caller, body: &Value) -> Resul
             .map(|(path, origin)| (path.to_owned(), origin.to_string()))
             .collect()
     });
+    let pods = planned.pods.iter().map(|planned| PreviewPod {
+        role: planned.replicated_job.clone(),
+        rank: i64::from(planned.index),
+        needs: view::of_pod(&planned.pod),
+        yaml: (planned.index == 0).then(|| planned.annotated_yaml()),
+    });
+    let pods = pods.collect();
     let yaml: Vec<String> = objects
         .iter()
         .filter_map(|object| serde_saphyr::to_string(object).ok())
@@ -42,6 +50,7 @@ pub(crate) fn preview(context: &Context, caller: &Caller, body: &Value) -> Resul
         derived,
         provenance: provenance.unwrap_or_else(BTreeMap::new),
         yaml: yaml.join("---\n"),
+        pods,
     })
 }
 

@@ -436,4 +436,19 @@ pub struct Preview {
     pub provenance: BTreeMap<String, String>,
     /// The same as one YAML document stream, ready for `kubectl apply -f -`.
     pub yaml: String,
+    /// The pods that come of it, in order.
+    pub pods: Vec<PreviewPod>,
+}
+
+/// A pod that a request would become.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct PreviewPod {
+    /// Which of the runtime's jobs it belongs to, `node` or `launcher`.
+    pub role: String,
+    pub rank: i64,
+    pub needs: Amounts,
+    /// The pod as YAML, with a comment on every line that says where it comes from. Absent where
+    /// it is the same as that of the first pod of the role but for the rank.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub yaml: Option<String>,
 }

@@ -11,18 +11,22 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app::Error;
+use crate::app::logs::page::{self, Where};
+use crate::app::logs::stream::Position;
 use crate::app::logs::{self, Selection, Wanted};
 use crate::context::Context;
 use crate::error::Result;
 use crate::extract::{Name, Parameters};
 use crate::identity::Caller;
-use crate::model::{ErrorBody, LogLines, SearchResult, WorkerLogs};
+use crate::model::{ErrorBody, LogAttempt, LogLines, LogPage, SearchResult, WorkerLogs};
 use crate::world::Key;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
     OpenApiRouter::new()
         .routes(routes!(worker))
         .routes(routes!(merged))
+        .routes(routes!(page))
+        .routes(routes!(attempts))
         .routes(routes!(search))
         .routes(routes!(download))
 }
@@ -84,6 +88,75 @@ async fn merged(
     ))
 }
 
+/// A page of the log of all workers: its end, or the lines before or behind a place, around a time or
+/// a part of the way through.
+#[utoipa::path(get, path = "/api/trainjobs/{name}/logs/page", tag = "logs",
+    params(
+        ("name" = String, Path),
+        ("namespace" = Option<String>, Query),
+        ("worker" = Option<i64>, Query, description = "One worker only", minimum = 0),
+        ("attempt" = Option<i64>, Query, description = "How many attempts back; 0 is the last one", minimum = 0),
+        ("before" = Option<String>, Query, description = "A page's `start`: what comes before it"),
+        ("after" = Option<String>, Query, description = "A page's `end`: what comes behind it"),
+        ("time" = Option<String>, Query, description = "Around this moment (RFC 3339)"),
+        ("thousandths" = Option<i64>, Query, description = "Around this part of the log", minimum = 0, maximum = 1000),
+        ("limit" = Option<i64>, Query, description = "Most lines, 1000 by default", minimum = 1, maximum = 5000)),
+    responses((status = 200, body = LogPage), (status = "4XX", body = ErrorBody)))]
+async fn page(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    Name(name): Name,
+    parameters: Parameters,
+) -> Result<Answer<LogPage>> {
+    let key = Key {
+        namespace: parameters.namespace(&caller)?,
+        name,
+    };
+    let place = |name: &str| {
+        let text = parameters.text(name);
+        let parse = |text| {
+            Position::parse(text).ok_or_else(|| Error::invalid(name, "is no place of this log"))
+        };
+        text.map(parse).transpose()
+    };
+    let time = parameters.text("time").map(|text| {
+        let time: Result<jiff::Timestamp, _> = text.parse();
+        time.map_err(|_| Error::invalid("time", "must be a moment such as 2025-11-05T13:00:00Z"))
+    });
+    let part = parameters.integer("thousandths", 0..=1000)?;
+    let at = match (place("before")?, place("after")?, time.transpose()?, part) {
+        (Some(before), ..) => Where::Before(before),
+        (_, Some(after), ..) => Where::After(after),
+        (_, _, Some(time), _) => Where::Time(time),
+        (_, _, _, Some(part)) => Where::Thousandths(part.unsigned_abs()),
+        _ => Where::End,
+    };
+    let wanted = page::Wanted {
+        worker: parameters.integer("worker", 0..=i64::from(i32::MAX))?,
+        back: count(parameters.integer("attempt", 0..=1_000_000)?, 0),
+        at,
+        limit: count(parameters.integer("limit", 1..=5000)?, 1000),
+    };
+    Ok(Answer(page::page(&context, &caller, &key, wanted).await?))
+}
+
+/// The attempts of which there is a log, the last one first.
+#[utoipa::path(get, path = "/api/trainjobs/{name}/logs/attempts", tag = "logs",
+    params(("name" = String, Path), ("namespace" = Option<String>, Query)),
+    responses((status = 200, body = Vec<LogAttempt>), (status = "4XX", body = ErrorBody)))]
+async fn attempts(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    Name(name): Name,
+    parameters: Parameters,
+) -> Result<Answer<Vec<LogAttempt>>> {
+    let key = Key {
+        namespace: parameters.namespace(&caller)?,
+        name,
+    };
+    Ok(Answer(page::attempts(&context, &caller, &key).await?))
+}
+
 /// Search the log of all workers.
 #[utoipa::path(get, path = "/api/trainjobs/{name}/logs/search", tag = "logs",
     params(
@@ -92,6 +165,7 @@ async fn merged(
         ("q" = String, Query, description = "What to look for"),
         ("regex" = Option<bool>, Query),
         ("worker" = Option<i64>, Query, minimum = 0),
+        ("attempt" = Option<i64>, Query, description = "How many attempts back; 0 is the last one", minimum = 0),
         ("context" = Option<i64>, Query, description = "Lines around each hit", minimum = 0, maximum = 20),
         ("limit" = Option<i64>, Query, description = "Most hits, 100 by default", minimum = 1, maximum = 1000)),
     responses((status = 200, body = SearchResult), (status = "4XX", body = ErrorBody)))]
@@ -106,11 +180,6 @@ async fn search(
         name,
     };
     let worker = parameters.integer("worker", 0..=i64::from(i32::MAX))?;
-    let count = |value: Option<i64>, default| {
-        value
-            .and_then(|value| usize::try_from(value).ok())
-            .unwrap_or(default)
-    };
     let wanted = Wanted {
         text: parameters
             .text("q")
@@ -119,6 +188,7 @@ async fn search(
         regex: parameters.flag("regex")?,
         context: count(parameters.integer("context", 0..=20)?, 0),
         limit: count(parameters.integer("limit", 1..=1000)?, 100),
+        back: count(parameters.integer("attempt", 0..=1_000_000)?, 0),
     };
     Ok(Answer(
         logs::find(&context, &caller, &key, worker, wanted).await?,
@@ -131,7 +201,8 @@ async fn search(
         ("name" = String, Path),
         ("namespace" = Option<String>, Query),
         ("worker" = Option<i64>, Query, minimum = 0),
-        ("previous" = Option<bool>, Query)),
+        ("attempt" = Option<i64>, Query, description = "How many attempts back; 0 is the last one", minimum = 0),
+        ("previous" = Option<bool>, Query, description = "The same as `attempt=1`")),
     responses((status = 200, body = String, content_type = "text/plain"), (status = "4XX", body = ErrorBody)))]
 async fn download(
     State(context): State<Arc<Context>>,
@@ -144,14 +215,9 @@ async fn download(
         name,
     };
     let worker = parameters.integer("worker", 0..=i64::from(i32::MAX))?;
-    let lines = logs::download(
-        &context,
-        &caller,
-        &key,
-        worker,
-        parameters.flag("previous")?,
-    )
-    .await?;
+    let previous = usize::from(parameters.flag("previous")?);
+    let back = count(parameters.integer("attempt", 0..=1_000_000)?, previous);
+    let lines = logs::download(&context, &caller, &key, worker, back).await?;
     let file = format!(
         "attachment; filename=\"{}.log\"",
         key.name.replace(['"', '\\', '\n', '\r'], "_")
@@ -161,6 +227,12 @@ async fn download(
         (CONTENT_DISPOSITION, file),
     ];
     Ok((headers, Body::from_stream(lines)))
+}
+
+fn count(value: Option<i64>, default: usize) -> usize {
+    value
+        .and_then(|value| usize::try_from(value).ok())
+        .unwrap_or(default)
 }
 
 fn selection(parameters: &Parameters) -> Result<Selection> {

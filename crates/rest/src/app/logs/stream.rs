@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::uid;
+use super::{page, uid};
 use crate::app::{Error, Result};
 use crate::context::Context;
 use crate::identity::Caller;
@@ -54,7 +54,40 @@ impl Position {
         Some(position)
     }
 
-    fn text(&self) -> String {
+    /// How far this attempt has been read.
+    pub(super) fn offset(&self, attempt: &Attempt) -> u64 {
+        match self.0.get(&attempt.worker) {
+            Some((id, offset)) if *id == attempt.id => *offset,
+            _ => 0,
+        }
+    }
+
+    /// Whether this attempt is older than the one that is being read.
+    pub(super) fn is_past(&self, attempt: &Attempt) -> bool {
+        let reading = self.0.get(&attempt.worker);
+        reading.is_some_and(|(id, _)| *id > attempt.id)
+    }
+
+    pub(super) fn set(&mut self, attempt: &Attempt, offset: u64) {
+        self.0.insert(attempt.worker, (attempt.id.clone(), offset));
+    }
+
+    /// Puts a worker that has no place yet before its first line.
+    pub(super) fn begin(&mut self, attempt: &Attempt) {
+        let begun = self.0.entry(attempt.worker);
+        begun.or_insert_with(|| (attempt.id.clone(), 0));
+    }
+
+    pub(super) fn attempts(&self) -> impl Iterator<Item = Attempt> + use<> {
+        let places = self.0.clone().into_iter();
+        places.map(|(worker, (id, _))| Attempt { worker, id })
+    }
+
+    pub(super) fn offsets(&self) -> impl Iterator<Item = u64> {
+        self.0.values().map(|(_, offset)| *offset)
+    }
+
+    pub(super) fn text(&self) -> String {
         let parts: Vec<String> = self
             .0
             .iter()
@@ -145,66 +178,37 @@ impl Follower {
 
     /// Sends what is new in every file; tells whether there was anything.
     async fn send_news(&mut self) -> Result<bool, mpsc::error::SendError<Item>> {
-        let mut news = Vec::new();
-        for attempt in self.attempts() {
-            let from = match self.position.0.get(&attempt.worker) {
-                Some((id, _)) if *id > attempt.id => continue,
-                Some((id, offset)) if *id == attempt.id => *offset,
-                _ => 0,
+        let book = &self.context.logbook;
+        let attempts = book.attempts(&self.uid);
+        let read = page::news(
+            book,
+            &self.uid,
+            &attempts,
+            self.worker,
+            &self.position,
+            BATCH,
+        );
+        let (news, _) = read.unwrap_or_default();
+        let any = !news.is_empty();
+        for (attempt, placed) in news {
+            self.position.set(&attempt, placed.end);
+            let item = Item::Line {
+                id: self.position.text(),
+                line: placed.line,
             };
-            let read = self.context.logbook.read(&self.uid, &attempt, from, BATCH);
-            let lines = read.unwrap_or_default();
-            let full = lines.len() == BATCH;
-            news.extend(
-                lines
-                    .into_iter()
-                    .map(|(offset, line)| (attempt.clone(), offset, line)),
-            );
-            if full {
-                // Later attempts of this worker wait until this one has been read.
-                break;
-            }
+            self.sender.send(item).await?;
         }
-        if news.is_empty() {
-            return Ok(false);
-        }
-        // Each worker's lines stay in their order; between workers, time decides.
-        news.sort_by_key(|(attempt, offset, line)| (line.time, attempt.clone(), *offset));
-        for (attempt, offset, line) in news {
-            self.position.0.insert(attempt.worker, (attempt.id, offset));
-            self.sender
-                .send(Item::Line {
-                    id: self.position.text(),
-                    line,
-                })
-                .await?;
-        }
-        Ok(true)
-    }
-
-    fn attempts(&self) -> Vec<Attempt> {
-        let all = self.context.logbook.attempts(&self.uid).into_iter();
-        all.filter(|attempt| self.worker.is_none_or(|worker| worker == attempt.worker))
-            .collect()
+        Ok(any)
     }
 
     /// Moves to the last lines of each worker's last attempt.
     fn skip_to_tail(&mut self, tail: usize) {
-        for attempt in self.context.logbook.latest(&self.uid, self.worker, false) {
-            let path = self.context.logbook.path(&self.uid, &attempt);
-            let length = std::fs::metadata(path).map_or(0, |data| data.len());
-            let lines = self
-                .context
-                .logbook
-                .read(&self.uid, &attempt, 0, usize::MAX)
-                .unwrap_or_default();
-            let offset = match lines.len().checked_sub(tail + 1) {
-                Some(at) => lines[at].0,
-                None => 0,
-            };
-            self.position
-                .0
-                .insert(attempt.worker, (attempt.id, offset.min(length)));
+        let book = &self.context.logbook;
+        for attempt in book.latest(&self.uid, self.worker, false) {
+            let length = book.length(&self.uid, &attempt);
+            let last = book.backwards(&self.uid, &attempt, length, tail);
+            let first = last.unwrap_or_default().first().map(|placed| placed.start);
+            self.position.set(&attempt, first.unwrap_or(length));
         }
     }
 }
