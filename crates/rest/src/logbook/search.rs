@@ -46,7 +46,7 @@ pub(crate) fn search(
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         };
-        search_one(file, attempt.worker, query, context, limit, &mut result)?;
+        search_one(file, attempt, query, context, limit, &mut result)?;
         if result.truncated {
             break;
         }
@@ -56,7 +56,7 @@ pub(crate) fn search(
 
 fn search_one(
     file: File,
-    worker: i64,
+    attempt: &Attempt,
     query: &Query,
     context: usize,
     limit: usize,
@@ -71,11 +71,15 @@ fn search_one(
     let first = result.hits.len();
     let mut bytes = Vec::new();
     let mut number = 0;
+    let mut end = 0;
     loop {
         bytes.clear();
-        if reader.read_until(b'\n', &mut bytes)? == 0 {
+        let read = reader.read_until(b'\n', &mut bytes)?;
+        if read == 0 {
             return Ok(());
         }
+        let offset = end;
+        end += read;
         number += 1;
         result.searched += 1;
         // The time before the text is ours and is not searched.
@@ -95,7 +99,7 @@ fn search_one(
         if !found && !waiting && context == 0 {
             continue;
         }
-        let line = super::line(worker, &bytes);
+        let line = super::line(attempt.worker, &bytes);
         for hit in result.hits[first..].iter_mut().rev().take(context + 1) {
             if hit.line < number && number <= hit.line + context {
                 hit.after.push(line.text.clone());
@@ -108,8 +112,9 @@ fn search_one(
             }
             let before: Vec<String> = before.iter().cloned().collect();
             result.hits.push(SearchHit {
-                worker,
+                worker: attempt.worker,
                 line: number,
+                place: format!("{}:{}:{offset}", attempt.worker, attempt.id),
                 time: line.time,
                 text: line.text.clone(),
                 before,
@@ -150,6 +155,8 @@ mod tests {
         assert_eq!(result.hits.len(), 1);
         let hit = &result.hits[0];
         assert_eq!((hit.line, hit.text.as_str()), (5, "line 5"));
+        // Four lines of 28 bytes lie before it.
+        assert!(hit.place.ends_with(":112"), "{}", hit.place);
         assert_eq!(hit.before, ["line 3", "line 4"]);
         assert_eq!(hit.after, ["line 6", "line 7"]);
     }

@@ -69,6 +69,8 @@ pub struct SearchHit {
     pub worker: i64,
     /// The line's number in that worker's log, from 1.
     pub line: usize,
+    /// The line's place in the log: as `around` it reads the page that the line is in.
+    pub place: String,
     pub time: Option<Timestamp>,
     pub text: String,
     pub before: Vec<String>,

@@ -98,6 +98,7 @@ async fn merged(
         ("attempt" = Option<i64>, Query, description = "How many attempts back; 0 is the last one", minimum = 0),
         ("before" = Option<String>, Query, description = "A page's `start`: what comes before it"),
         ("after" = Option<String>, Query, description = "A page's `end`: what comes behind it"),
+        ("around" = Option<String>, Query, description = "The `place` of a search's hit: what is around it"),
         ("time" = Option<String>, Query, description = "Around this moment (RFC 3339)"),
         ("thousandths" = Option<i64>, Query, description = "Around this part of the log", minimum = 0, maximum = 1000),
         ("limit" = Option<i64>, Query, description = "Most lines, 1000 by default", minimum = 1, maximum = 5000)),
@@ -124,11 +125,13 @@ async fn page(
         time.map_err(|_| Error::invalid("time", "must be a moment such as 2025-11-05T13:00:00Z"))
     });
     let part = parameters.integer("thousandths", 0..=1000)?;
-    let at = match (place("before")?, place("after")?, time.transpose()?, part) {
-        (Some(before), ..) => Where::Before(before),
-        (_, Some(after), ..) => Where::After(after),
-        (_, _, Some(time), _) => Where::Time(time),
-        (_, _, _, Some(part)) => Where::Thousandths(part.unsigned_abs()),
+    let places = [place("before")?, place("after")?, place("around")?];
+    let at = match (places, time.transpose()?, part) {
+        ([Some(before), ..], ..) => Where::Before(before),
+        ([_, Some(after), _], ..) => Where::After(after),
+        ([.., Some(around)], ..) => Where::Around(around),
+        (_, Some(time), _) => Where::Time(time),
+        (_, _, Some(part)) => Where::Thousandths(part.unsigned_abs()),
         _ => Where::End,
     };
     let wanted = page::Wanted {

@@ -23,6 +23,8 @@ pub(crate) enum Where {
     Before(Position),
     /// What comes behind it.
     After(Position),
+    /// Some lines before a place in the log of one worker, and some from it on.
+    Around(Position),
     /// Some lines before a moment, and some from it on.
     Time(Timestamp),
     /// So many thousandths of the way through the log.
@@ -97,6 +99,11 @@ fn read(book: &Logbook, uid: &str, wanted: &Wanted) -> std::io::Result<LogPage> 
                 wanted.limit - half,
                 moment(book, uid, &attempts, *time)?,
             )
+        }
+        Where::Around(place) => {
+            let half = wanted.limit / 2;
+            let around = around(book, uid, &attempts, place)?;
+            (half, wanted.limit - half, around)
         }
         Where::Thousandths(part) => {
             let longest = attempts.iter().max_by_key(|one| book.length(uid, one));
@@ -226,6 +233,24 @@ fn ends(book: &Logbook, uid: &str, attempts: &[Attempt]) -> Position {
     position
 }
 
+/// The place itself for its own worker; for the others, where they were at that time.
+fn around(
+    book: &Logbook,
+    uid: &str,
+    attempts: &[Attempt],
+    place: &Position,
+) -> std::io::Result<Position> {
+    let mut position = ends(book, uid, attempts);
+    for attempt in place.attempts() {
+        let (line, _) = book.forwards(uid, &attempt, place.offset(&attempt), 1)?;
+        if let Some(time) = line.first().and_then(|placed| placed.line.time) {
+            position = moment(book, uid, attempts, time)?;
+        }
+        position.set(&attempt, place.offset(&attempt));
+    }
+    Ok(position)
+}
+
 fn moment(
     book: &Logbook,
     uid: &str,
@@ -314,6 +339,17 @@ mod tests {
         assert!(next.last);
         let half = page(&book, Where::Thousandths(500), 2);
         assert!((900..1100).contains(&numbers(&half)[0]));
+    }
+
+    #[test]
+    fn a_page_is_read_around_a_line_of_one_worker() {
+        let (_folder, book) = book();
+        let lines = book.forwards("u", &Attempt::new(1, 1, 0), 0, 1000).unwrap();
+        let wanted = &lines.0[300];
+        let around = place(&format!("1:{}:{}", Attempt::new(1, 1, 0).id, wanted.start));
+        let page = page(&book, Where::Around(around), 10);
+        assert_eq!(numbers(&page), (596..606).collect::<Vec<i64>>());
+        assert_eq!(wanted.line.text, "601");
     }
 
     #[test]
