@@ -48,7 +48,7 @@ function SignedIn() {
       <Suspense fallback={<Waiting />}>
         <Routes>
           <Route path="/" element={<Navigate to={ROUTES.jobs} replace />} />
-          <Route path={ROUTES.jobs} element={<JobList />} />
+          <Route path={ROUTES.jobs} element={<JobList me={me.data} />} />
           <Route path={ROUTES.job.template} element={<JobDetail />} />
           <Route path={ROUTES.submit} element={<Submit me={me.data} />} />
           <Route path={ROUTES.nodes} element={<Nodes />} />

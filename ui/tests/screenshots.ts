@@ -27,6 +27,12 @@ test.beforeAll(async ({ server }) => {
   await create('mnist-baseline', training(5, 0.02), { num_nodes: 2 });
   await create('bert-tokenizer', 'import tokenizers_of_mine\n', { max_restarts: 0 });
   await create('resnet-sweep', training(20, 0.5), { num_nodes: 2 });
+  await create('horovod-digits', training(12, 0.5), {
+    framework: 'horovod',
+    command: 'python3 /workspace/scripts/train.py',
+    launcher_cpu: '0.1',
+    launcher_memory: '64Mi',
+  });
   await create('llama-large', training(1, 0.1), { num_nodes: 4, cpu_request: '16', cpu_limit: '16' });
   const states = async () => {
     const { items } = await server.call<{ items: { name: string; state: string }[] }>(
@@ -66,6 +72,11 @@ for (const language of ['en', 'ko'] as const) {
         await expect(page.locator('[data-fit]')).toBeVisible();
         await expect(page.locator('.cm-content').nth(1)).toContainText('apiVersion');
         await shot('submit');
+        await page.screenshot({
+          path: `${FOLDER}/submit-whole-${language}-${scheme}.png`,
+          animations: 'disabled',
+          fullPage: true,
+        });
 
         const detail = async (name: string, tab: string, seen: string) => {
           await page.goto(`/jobs/default/${name}${tab && `/${tab}`}`);
@@ -77,6 +88,7 @@ for (const language of ['en', 'ko'] as const) {
         await detail('mnist-baseline', 'metrics', '[data-metric] canvas');
         await detail('mnist-baseline', 'events', 'tbody tr');
         await detail('mnist-baseline', 'manifest', '.cm-line');
+        await detail('mnist-baseline', 'preview', '.cm-line');
         await detail('bert-tokenizer', '', '[data-worker]');
         await detail('llama-large', '', '[role=alert]');
 
@@ -88,7 +100,19 @@ for (const language of ['en', 'ko'] as const) {
         ] as const) {
           await page.goto(`/${name}`);
           await expect(page.locator(`${seen} >> visible=true`).first()).toBeVisible();
-          await page.waitForLoadState('networkidle').catch(() => undefined);
+          await expect(page.locator('.mantine-Loader-root')).toHaveCount(0);
+          await shot(name);
+        }
+        await page.setViewportSize({ width: 390, height: 844 });
+        for (const [name, path] of [
+          ['phone-jobs', '/jobs'],
+          ['phone-submit', '/submit'],
+          ['phone-job', '/jobs/default/resnet-sweep'],
+          ['phone-logs', '/jobs/default/resnet-sweep/logs'],
+        ] as const) {
+          await page.goto(path);
+          await expect(page.getByRole('heading', { level: 2 })).toBeVisible();
+          await expect(page.locator('.mantine-Loader-root')).toHaveCount(0);
           await shot(name);
         }
       });

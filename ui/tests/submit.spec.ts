@@ -60,8 +60,10 @@ test('shows what will be made and says what is wrong while one types', async ({ 
   await expect(submit).toBeDisabled();
   await page.getByRole('textbox', { name: 'train.py' }).fill('print(1)');
   await expect(page.getByRole('textbox', { name: 'Preview' })).toContainText('kind: TrainJob');
-  await page.getByText('Origin', { exact: true }).click();
-  await expect(page.getByRole('region', { name: 'Origin' }).getByRole('row').nth(2)).toBeVisible();
+  await page.getByText('Pods', { exact: true }).click();
+  const pods = page.getByRole('textbox', { name: 'Pods' });
+  await expect(pods).toContainText('kind: Pod');
+  await expect(pods).toContainText('# ');
 
   const name = page.getByRole('textbox', { name: 'Name', exact: true });
   await name.fill('Not A Name');

@@ -30,40 +30,64 @@ export function Curve({ title, series, smoothing, xLabel, time = false }: Props)
   const scheme = useComputedColorScheme('light');
   const data = useMemo(() => aligned(series, smoothing, time), [series, smoothing, time]);
 
+  const plot = useRef<uPlot>(undefined);
+  const zoomed = useRef(false);
+  const latest = useRef(data);
+  const labels = series.map((one) => one.label).join('\n');
+  const sparse = series.every((one) => one.points.length < 30);
+
   useEffect(() => {
     const parent = element.current;
     if (parent === null) return;
     const ink = scheme === 'dark' ? theme.colors.dark[1] : theme.colors.gray[7];
     const grid = { stroke: scheme === 'dark' ? theme.colors.dark[5] : theme.colors.gray[2], width: 1 };
     const axis = { stroke: ink, grid, ticks: grid };
-    const plot = new uPlot(
+    const made = new uPlot(
       {
         title,
         width: parent.clientWidth,
         height: 260,
         scales: { x: { time } },
+        // The pointer is at the same step in all charts.
+        cursor: { sync: { key: time ? 'time' : 'step' } },
         axes: [{ ...axis, label: xLabel, labelSize: 20 }, axis],
         series: [
           { label: xLabel },
-          ...series.map((one, index) => ({
-            label: one.label,
+          ...labels.split('\n').map((label, index) => ({
+            label,
             stroke: theme.colors[COLORS[index % COLORS.length] ?? 'blue']?.[scheme === 'dark' ? 4 : 6] ?? ink,
             width: 2,
             spanGaps: true,
-            points: { show: one.points.length < 30 },
+            points: { show: sparse },
           })),
         ],
+        hooks: {
+          setSelect: [
+            (one) => {
+              if (one.select.width > 0) zoomed.current = true;
+            },
+          ],
+        },
       },
-      data,
+      latest.current,
       parent,
     );
-    const observer = new ResizeObserver(() => plot.setSize({ width: parent.clientWidth, height: 260 }));
+    zoomed.current = false;
+    made.over.addEventListener('dblclick', () => (zoomed.current = false));
+    plot.current = made;
+    const observer = new ResizeObserver(() => made.setSize({ width: parent.clientWidth, height: 260 }));
     observer.observe(parent);
     return () => {
       observer.disconnect();
-      plot.destroy();
+      made.destroy();
     };
-  }, [data, scheme, series, theme, time, title, xLabel]);
+  }, [scheme, labels, sparse, theme, time, title, xLabel]);
+
+  // New points keep what the reader has zoomed into.
+  useEffect(() => {
+    latest.current = data;
+    if (plot.current?.series.length === data.length) plot.current.setData(data, !zoomed.current);
+  }, [data]);
 
   return <div ref={element} role="img" aria-label={title} style={{ minHeight: 300 }} />;
 }

@@ -2,18 +2,22 @@ import { Alert, Button, Group, List, Text } from '@mantine/core';
 import { IconAlertCircle } from '@tabler/icons-react';
 import { useTranslation } from 'react-i18next';
 
+import { useRefusal } from '@/libs/saying';
 import { ApiError, UNREACHABLE } from '@/services/client';
 
 /** What went wrong, which fields, and what to do about it. */
 export function ErrorNote({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
-  const { t } = useTranslation();
+  const { t, i18n } = useTranslation();
+  const refused = useRefusal();
   const api = error instanceof ApiError ? error : undefined;
   const message =
     api?.status === UNREACHABLE
       ? t('login.unreachable')
-      : error instanceof Error
-        ? error.message
-        : String(error);
+      : i18n.language !== 'en' && i18n.exists(`error.code.${api?.code ?? ''}`)
+        ? t(`error.code.${api?.code ?? ''}` as 'error.code.not_found')
+        : error instanceof Error
+          ? error.message
+          : String(error);
   return (
     <Alert color="red" icon={<IconAlertCircle size={18} />} title={t('error.title')} role="alert">
       <Text size="sm">{message}</Text>
@@ -21,12 +25,12 @@ export function ErrorNote({ error, onRetry }: { error: unknown; onRetry?: () => 
         <List size="sm" mt="xs">
           {api.fields.map((field) => (
             <List.Item key={`${field.field} ${field.message}`}>
-              <b>{field.field}</b>: {field.message}
+              <b>{field.field}</b>: {refused(field.message)}
             </List.Item>
           ))}
         </List>
       )}
-      {api?.hint !== undefined && (
+      {api?.hint != null && i18n.language === 'en' && (
         <Text size="sm" mt="xs" c="dimmed">
           {api.hint}
         </Text>

@@ -1,163 +1,218 @@
-import { ActionIcon, Box, Group, Switch, Text, TextInput, Tooltip } from '@mantine/core';
-import { IconArrowDown, IconChevronDown, IconChevronUp, IconSearch } from '@tabler/icons-react';
+import { ActionIcon, Box, Button, Group, Text, Tooltip } from '@mantine/core';
+import { IconArrowBarToDown, IconArrowBarToUp } from '@tabler/icons-react';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { type UIEvent, useEffect, useMemo, useRef, useState } from 'react';
+import { memo, type ReactNode, type UIEvent, useEffect, useLayoutEffect, useRef } from 'react';
 import { useTranslation } from 'react-i18next';
 
-import { pieces } from '@/libs/ansi';
-import type { Line, Lines } from '@/libs/lines';
+import { marked, pieces } from '@/libs/ansi';
 import { clock } from '@/libs/time';
+import type { Line } from '@/libs/window';
+import type { Log } from '@/services/logs';
 
 import classes from './LogView.module.css';
+import { Whereabouts } from './Whereabouts';
 
 interface Props {
-  lines: Lines;
-  /** `lines.version`, so that the view knows when more has arrived. */
-  version: number;
+  log: Log;
+  follow: boolean;
+  onFollow: (on: boolean) => void;
+  wrap: boolean;
+  times: boolean;
   showWorker: boolean;
+  /** What the search looks for, marked wherever it is in sight. */
+  marker: RegExp | undefined;
+  /** The line to show, in the middle. */
+  target: Line | undefined;
+  /** The tools above the lines. */
+  children: ReactNode;
 }
 
+const LINE = 20;
+/** So many lines from its edge, the next page is read. */
+const NEAR = 300;
+
 /**
- * A log of any length: only the lines in sight are in the page. It follows the end until the reader scrolls up, and then stays where
- * the reader is, whatever arrives.
+ * A log of any length: only the lines in sight are in the page, and only some pages around them in memory. It follows
+ * the end until the reader scrolls up, and then stays where the reader is, whatever arrives.
  */
-export function LogView({ lines, version, showWorker }: Props) {
+export function LogView(props: Props) {
+  const { log, follow, onFollow, wrap, times, showWorker, marker, target, children } = props;
+  const { window: held, version, more, go, follow: setFollowing } = log;
   const { t } = useTranslation();
   const scroller = useRef<HTMLDivElement>(null);
-  const [follow, setFollow] = useState(true);
-  const [wrap, setWrap] = useState(false);
-  const [times, setTimes] = useState(false);
-  const [query, setQuery] = useState('');
-  const [current, setCurrent] = useState(0);
+  /** The line at the top of the view and how far it is scrolled, so that it stays there when lines come before it. */
+  const anchor = useRef({ number: 0, offset: 0 });
+  const lastTop = useRef(0);
 
   // eslint-disable-next-line react-hooks/incompatible-library -- read in the same render only, never handed on
   const rows = useVirtualizer({
-    count: lines.length,
+    count: held.length,
     getScrollElement: () => scroller.current,
-    estimateSize: () => 20,
-    overscan: 30,
+    estimateSize: () => LINE,
+    getItemKey: (index) => held.numberOf(index),
+    overscan: 20,
   });
-
-  // eslint-disable-next-line react-hooks/exhaustive-deps -- the version stands for the content of `lines`
-  const found = useMemo(() => lines.find(query), [query, version]);
-  const hit = found.length > 0 ? found[Math.min(current, found.length - 1)] : undefined;
+  const items = rows.getVirtualItems();
+  const firstSeen = items[0]?.index ?? 0;
+  const lastSeen = items.at(-1)?.index ?? 0;
 
   useEffect(() => {
-    if (follow && lines.length > 0) rows.scrollToIndex(lines.length - 1, { align: 'end' });
-  }, [follow, lines, rows, version, wrap]);
+    setFollowing(follow);
+  }, [setFollowing, follow]);
 
-  const go = (step: number) => {
-    if (found.length === 0) return;
-    const next = (current + step + found.length) % found.length;
-    setFollow(false);
-    setCurrent(next);
-    rows.scrollToIndex(found[next] ?? 0, { align: 'center' });
+  // Before painting: to the end, or back to the line that was at the top.
+  useLayoutEffect(() => {
+    if (held.length === 0 || scroller.current === null) return;
+    if (follow && held.last) {
+      scroller.current.scrollTop = scroller.current.scrollHeight;
+      // Wrapped lines get their height only when they are in sight.
+      if (wrap) rows.scrollToIndex(held.length - 1, { align: 'end' });
+      return;
+    }
+    const index = held.indexOf(anchor.current.number);
+    const start = rows.measurementsCache[index]?.start;
+    if (start === undefined) return;
+    const top = start + anchor.current.offset;
+    if (Math.abs(scroller.current.scrollTop - top) > 1) scroller.current.scrollTop = top;
+  }, [follow, held, rows, version, wrap]);
+
+  useEffect(() => {
+    if (held.length === 0) return;
+    // Whoever follows the end has no need of what lies before.
+    if (!follow && firstSeen < NEAR) more('before');
+    else if (lastSeen > held.length - NEAR) more('after');
+  }, [firstSeen, lastSeen, follow, held, more, version]);
+
+  useEffect(() => {
+    if (target === undefined) return;
+    const index = held.find(target);
+    if (index < 0) return;
+    anchor.current = { number: held.numberOf(index), offset: -120 };
+    rows.scrollToIndex(index, { align: 'center' });
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- only when another line is to be shown, not when more arrives
+  }, [target]);
+
+  const remember = (top: number) => {
+    const row = rows.getVirtualItemForOffset(top);
+    if (row !== undefined) anchor.current = { number: held.numberOf(row.index), offset: top - row.start };
   };
 
   const onScroll = (event: UIEvent<HTMLDivElement>) => {
     const { scrollTop, scrollHeight, clientHeight } = event.currentTarget;
-    const atEnd = scrollHeight - scrollTop - clientHeight < 4;
-    if (atEnd !== follow && !rows.isScrolling) setFollow(atEnd);
-    else if (!atEnd && follow && scrollTop < (rows.scrollOffset ?? 0)) setFollow(false);
+    const atEnd = held.last && scrollHeight - scrollTop - clientHeight < 4;
+    const up = scrollTop < lastTop.current - 1;
+    lastTop.current = scrollTop;
+    remember(scrollTop);
+    if (atEnd && !follow) onFollow(true);
+    else if (!atEnd && follow && up) onFollow(false);
+  };
+
+  const toStart = () => {
+    onFollow(false);
+    const show = () => {
+      anchor.current = { number: held.numberOf(0), offset: 0 };
+      rows.scrollToIndex(0);
+    };
+    if (held.first) show();
+    else void go({ thousandths: 0 }).then(show);
+  };
+  const toEnd = () => {
+    onFollow(true);
+    if (!held.last) void go({});
+  };
+  const toPart = (thousandths: number) => {
+    onFollow(false);
+    void go({ thousandths }).then(() => {
+      const middle = Math.floor(held.length / 2);
+      anchor.current = { number: held.numberOf(middle), offset: 0 };
+      rows.scrollToIndex(middle);
+    });
   };
 
   return (
     <Box className={classes.frame}>
-      <Group gap="sm" p="xs" className={classes.bar}>
-        <TextInput
-          size="xs"
-          data-search
-          aria-label={t('logs.search')}
-          placeholder={t('logs.search')}
-          leftSection={<IconSearch size={14} />}
-          value={query}
-          onChange={(event) => {
-            setQuery(event.currentTarget.value);
-            setCurrent(0);
-          }}
-          onKeyDown={(event) => {
-            if (event.key === 'Enter') go(event.shiftKey ? -1 : 1);
-          }}
-          rightSection={query === '' ? null : <Text size="xs">{found.length}</Text>}
-          rightSectionWidth={48}
-        />
-        <ActionIcon
-          variant="subtle"
-          aria-label={t('logs.previous')}
-          onClick={() => go(-1)}
-          disabled={found.length === 0}
-        >
-          <IconChevronUp size={16} />
-        </ActionIcon>
-        <ActionIcon
-          variant="subtle"
-          aria-label={t('logs.next')}
-          onClick={() => go(1)}
-          disabled={found.length === 0}
-        >
-          <IconChevronDown size={16} />
-        </ActionIcon>
-        <Switch
-          size="xs"
-          label={t('logs.wrap')}
-          checked={wrap}
-          onChange={(event) => setWrap(event.currentTarget.checked)}
-        />
-        <Switch
-          size="xs"
-          label={t('logs.times')}
-          checked={times}
-          onChange={(event) => setTimes(event.currentTarget.checked)}
-        />
-        <Text size="xs" c="dimmed" ml="auto">
-          {t('logs.count', { count: lines.length + lines.forgotten })}
-        </Text>
-        <Tooltip label={t('logs.follow')}>
-          <ActionIcon
-            variant={follow ? 'filled' : 'light'}
-            aria-label={t('logs.follow')}
-            aria-pressed={follow}
-            onClick={() => setFollow(!follow)}
-          >
-            <IconArrowDown size={16} />
-          </ActionIcon>
-        </Tooltip>
+      <Group gap="xs" p="xs" className={classes.bar}>
+        {children}
+        <Group gap={4} ml="auto" wrap="nowrap">
+          <Tooltip label={t('logs.toStart')}>
+            <ActionIcon variant="light" aria-label={t('logs.toStart')} onClick={toStart}>
+              <IconArrowBarToUp size={16} />
+            </ActionIcon>
+          </Tooltip>
+          <Tooltip label={t('logs.follow')}>
+            <ActionIcon
+              variant={follow ? 'filled' : 'light'}
+              aria-label={t('logs.follow')}
+              aria-pressed={follow}
+              onClick={() => (follow ? onFollow(false) : toEnd())}
+            >
+              <IconArrowBarToDown size={16} />
+            </ActionIcon>
+          </Tooltip>
+        </Group>
       </Group>
       <div
         ref={scroller}
         className={classes.scroller}
         onScroll={onScroll}
+        onKeyDown={(event) => {
+          if (event.key === 'Home') toStart();
+          else if (event.key === 'End') toEnd();
+          else return;
+          event.preventDefault();
+        }}
         tabIndex={0}
         role="log"
         aria-label={t('logs.title')}
         aria-live="off"
       >
+        {held.length === 0 && (log.state === 'open' || log.state === 'closed') && (
+          <Text size="sm" c="dimmed" p="sm">
+            {log.state === 'open' ? t('logs.nothingYet') : t('logs.nothing')}
+          </Text>
+        )}
         <div style={{ height: rows.getTotalSize(), position: 'relative' }}>
-          {rows.getVirtualItems().map((row) => {
-            const line = lines.at(row.index);
+          {items.map((row) => {
+            const line = held.at(row.index);
             return line === undefined ? null : (
               <div
                 key={row.key}
-                ref={rows.measureElement}
+                ref={wrap ? rows.measureElement : undefined}
                 data-index={row.index}
-                data-hit={row.index === hit || undefined}
-                className={classes.line}
-                style={{ transform: `translateY(${row.start}px)`, whiteSpace: wrap ? 'pre-wrap' : 'pre' }}
+                data-hit={line === target || (target !== undefined && same(line, target)) || undefined}
+                className={wrap ? classes.wrapped : classes.line}
+                style={{ transform: `translateY(${row.start}px)` }}
               >
-                <LogLine line={line} showWorker={showWorker} showTime={times} />
+                <LogLine line={line} showWorker={showWorker} showTime={times} marker={marker} />
               </div>
             );
           })}
         </div>
       </div>
+      {!follow && !held.last && (
+        <Button size="compact-sm" className={classes.newer} onClick={toEnd}>
+          {t('logs.newer')}
+        </Button>
+      )}
+      <Whereabouts log={log} first={firstSeen} last={lastSeen} onPick={toPart} />
     </Box>
   );
 }
 
-function LogLine({ line, showWorker, showTime }: { line: Line; showWorker: boolean; showTime: boolean }) {
+function same(one: Line, other: Line): boolean {
+  return one.worker === other.worker && one.time === other.time && one.text === other.text;
+}
+
+const LogLine = memo(function LogLine(props: {
+  line: Line;
+  showWorker: boolean;
+  showTime: boolean;
+  marker: RegExp | undefined;
+}) {
+  const { line, showWorker, showTime, marker } = props;
   return (
     <>
-      {showTime && line.time !== undefined && <span className={classes.time}>{clock(line.time)} </span>}
+      {showTime && line.time != null && <span className={classes.time}>{clock(line.time)} </span>}
       {showWorker && (
         <span
           className={classes.worker}
@@ -166,24 +221,30 @@ function LogLine({ line, showWorker, showTime }: { line: Line; showWorker: boole
           {line.worker}{' '}
         </span>
       )}
-      {pieces(line.text).map((piece, index) => (
-        <span
-          key={index}
-          style={{
-            color: piece.color === undefined ? undefined : `var(--mantine-color-${piece.color}-text)`,
-            fontWeight: piece.bold ? 700 : undefined,
-            opacity: piece.dim ? 0.7 : undefined,
-          }}
-        >
-          {piece.text}
-        </span>
-      ))}
+      {marked(pieces(line.text), marker).map((piece, index) => {
+        const style = {
+          color: piece.color === undefined ? undefined : `var(--mantine-color-${piece.color}-text)`,
+          fontWeight: piece.bold ? 700 : undefined,
+          fontStyle: piece.italic ? 'italic' : undefined,
+          textDecoration: piece.underline ? 'underline' : undefined,
+          opacity: piece.dim ? 0.8 : undefined,
+        };
+        return piece.marked ? (
+          <mark key={index} className={classes.mark}>
+            {piece.text}
+          </mark>
+        ) : (
+          <span key={index} style={style}>
+            {piece.text}
+          </span>
+        );
+      })}
     </>
   );
-}
+});
 
 const WORKER_COLORS = ['blue', 'teal', 'grape', 'orange', 'cyan', 'pink', 'lime', 'violet'];
 
-function workerColor(worker: number): string {
+export function workerColor(worker: number): string {
   return WORKER_COLORS[worker % WORKER_COLORS.length] ?? 'blue';
 }

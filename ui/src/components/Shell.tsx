@@ -81,7 +81,7 @@ export function Shell({ me, children }: { me: Schemas['WhoAmI']; children: React
             </Title>
           </Anchor>
           {!connected && (
-            <Badge color="orange" variant="light" tt="none" role="status">
+            <Badge color="orange" variant="light" tt="none" role="status" style={{ flexShrink: 1 }}>
               {t('app.reconnecting')}
             </Badge>
           )}
@@ -99,6 +99,7 @@ export function Shell({ me, children }: { me: Schemas['WhoAmI']; children: React
             <Select
               size="xs"
               w={104}
+              visibleFrom="sm"
               aria-label={t('nav.language')}
               data={Object.entries(LANGUAGES).map(([value, label]) => ({ value, label }))}
               value={i18n.language}
@@ -137,6 +138,19 @@ export function Shell({ me, children }: { me: Schemas['WhoAmI']; children: React
             onClick={close}
           />
         ))}
+        <Group hiddenFrom="sm" p="sm" mt="auto" gap="xs">
+          {Object.entries(LANGUAGES).map(([value, label]) => (
+            <Button
+              key={value}
+              size="xs"
+              variant={value === i18n.language ? 'filled' : 'default'}
+              aria-pressed={value === i18n.language}
+              onClick={() => speak(value as Language)}
+            >
+              {label}
+            </Button>
+          ))}
+        </Group>
       </AppShell.Navbar>
       <AppShell.Main id="content" tabIndex={-1}>
         {children}

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { pieces, plain } from './ansi';
+import { marked, pieces, plain } from './ansi';
 
 const ESC = '\u001b';
 
@@ -14,6 +14,20 @@ describe('ansi', () => {
       { text: 'a ' },
       { text: 'error', color: 'red', bold: true },
       { text: ' b' },
+    ]);
+  });
+
+  it('shows a progress bar as a terminal does: what was written last', () => {
+    expect(plain('10%|#\r20%|##\r30%|###')).toBe('30%|###');
+    expect(plain('done\r')).toBe('done');
+  });
+
+  it('marks what a search finds, inside its colours', () => {
+    expect(marked(pieces(`${ESC}[31mloss loss${ESC}[0m x`), /loss/g)).toEqual([
+      { text: 'loss', color: 'red', marked: true },
+      { text: ' ', color: 'red' },
+      { text: 'loss', color: 'red', marked: true },
+      { text: ' x' },
     ]);
   });
 

@@ -4,36 +4,68 @@ export interface Piece {
   color?: string;
   bold?: boolean;
   dim?: boolean;
+  italic?: boolean;
+  underline?: boolean;
+  /** Found by the search. */
+  marked?: boolean;
 }
+
+type Style = Omit<Piece, 'text'>;
 
 const COLORS = ['gray', 'red', 'green', 'yellow', 'blue', 'grape', 'cyan', 'gray'];
 
-const SEQUENCE = /\u001b\[([0-9;]*)([A-Za-z])|\u001b\][^\u0007]*\u0007|\r/g;
+const SEQUENCE = /\u001b\[([0-9;]*)([A-Za-z])|\u001b\][^\u0007]*\u0007|\u001b[@-Z\\-_]/g;
 
 export function pieces(line: string): Piece[] {
-  if (!line.includes('\u001b') && !line.includes('\r')) return [{ text: line }];
+  const shown = lastWritten(line);
+  if (!shown.includes('\u001b')) return [{ text: shown }];
   const result: Piece[] = [];
-  let style: Omit<Piece, 'text'> = {};
+  let style: Style = {};
   let from = 0;
-  for (const match of line.matchAll(SEQUENCE)) {
-    push(result, line.slice(from, match.index), style);
+  for (const match of shown.matchAll(SEQUENCE)) {
+    push(result, shown.slice(from, match.index), style);
     from = match.index + match[0].length;
     if (match[2] === 'm') style = applied(style, match[1] ?? '');
   }
-  push(result, line.slice(from), style);
+  push(result, shown.slice(from), style);
   return result;
 }
 
 /** The line without its colour codes: what search and copy see. */
 export function plain(line: string): string {
-  return line.includes('\u001b') || line.includes('\r') ? line.replace(SEQUENCE, '') : line;
+  const shown = lastWritten(line);
+  return shown.includes('\u001b') ? shown.replace(SEQUENCE, '') : shown;
 }
 
-function push(result: Piece[], text: string, style: Omit<Piece, 'text'>) {
+/** The pieces with what the pattern finds in them marked. */
+export function marked(all: Piece[], pattern: RegExp | undefined): Piece[] {
+  if (pattern === undefined) return all;
+  return all.flatMap((piece) => {
+    const result: Piece[] = [];
+    let from = 0;
+    for (const match of piece.text.matchAll(pattern)) {
+      if (match[0] === '') continue;
+      if (match.index > from) result.push({ ...piece, text: piece.text.slice(from, match.index) });
+      result.push({ ...piece, text: match[0], marked: true });
+      from = match.index + match[0].length;
+    }
+    if (from < piece.text.length || result.length === 0)
+      result.push({ ...piece, text: piece.text.slice(from) });
+    return result;
+  });
+}
+
+/** A progress bar writes over itself with carriage returns; a terminal shows what was written last. */
+function lastWritten(line: string): string {
+  if (!line.includes('\r')) return line;
+  return line.split('\r').findLast((part) => part !== '') ?? '';
+}
+
+function push(result: Piece[], text: string, style: Style) {
   if (text !== '') result.push({ text, ...style });
 }
 
-function applied(style: Omit<Piece, 'text'>, codes: string): Omit<Piece, 'text'> {
+function applied(style: Style, codes: string): Style {
   let next = { ...style };
   const numbers = codes === '' ? [0] : codes.split(';').map(Number);
   for (let i = 0; i < numbers.length; i++) {
@@ -41,12 +73,22 @@ function applied(style: Omit<Piece, 'text'>, codes: string): Omit<Piece, 'text'>
     if (code === 0) next = {};
     else if (code === 1) next.bold = true;
     else if (code === 2) next.dim = true;
-    else if (code === 22) delete next.bold;
+    else if (code === 3) next.italic = true;
+    else if (code === 4) next.underline = true;
+    else if (code === 22) {
+      delete next.bold;
+      delete next.dim;
+    } else if (code === 23) delete next.italic;
+    else if (code === 24) delete next.underline;
     else if (code >= 30 && code <= 37) next.color = COLORS[code - 30];
     else if (code >= 90 && code <= 97) next.color = COLORS[code - 90];
     else if (code === 39) delete next.color;
-    // 38;5;n and 38;2;r;g;b: extended colours are skipped whole.
-    else if (code === 38 || code === 48) i += numbers[i + 1] === 2 ? 4 : 2;
+    else if (code === 38 || code === 48) {
+      // 38;5;n and 38;2;r;g;b: the first sixteen are the colours above, the others are skipped whole.
+      const index = numbers[i + 1] === 5 ? (numbers[i + 2] ?? 16) : 16;
+      if (code === 38 && index < 16) next.color = COLORS[index % 8];
+      i += numbers[i + 1] === 2 ? 4 : 2;
+    }
   }
   return next;
 }

@@ -14,6 +14,10 @@ describe('time', () => {
     expect(duration(milliseconds)).toBe(want);
   });
 
+  it('speaks Korean', () => {
+    expect(duration(3_661_000, 'ko')).toBe('1시간 1분');
+  });
+
   it('counts a running job up to now', () => {
     expect(between('2026-01-01T00:00:00Z', null, Date.parse('2026-01-01T00:01:05Z'))).toBe('1m 5s');
     expect(between(null, null)).toBe('–');

@@ -1,6 +1,13 @@
 /** Times as people read them, in the viewer's own zone and language. */
 
-export function duration(milliseconds: number): string {
+/** The units of a duration, largest first; a language may have its own. */
+const UNITS: Record<string, [string, string, string, string]> = {
+  en: ['d', 'h', 'm', 's'],
+  ko: ['일', '시간', '분', '초'],
+};
+
+export function duration(milliseconds: number, language = spoken()): string {
+  const [d, h, m, s] = UNITS[language] ?? ['d', 'h', 'm', 's'];
   const total = Math.max(0, Math.floor(milliseconds / 1000));
   const [days, hours, minutes, seconds] = [
     Math.floor(total / 86400),
@@ -8,10 +15,10 @@ export function duration(milliseconds: number): string {
     Math.floor(total / 60) % 60,
     total % 60,
   ];
-  if (days > 0) return `${days}d ${hours}h`;
-  if (hours > 0) return `${hours}h ${minutes}m`;
-  if (minutes > 0) return `${minutes}m ${seconds}s`;
-  return `${seconds}s`;
+  if (days > 0) return `${days}${d} ${hours}${h}`;
+  if (hours > 0) return `${hours}${h} ${minutes}${m}`;
+  if (minutes > 0) return `${minutes}${m} ${seconds}${s}`;
+  return `${seconds}${s}`;
 }
 
 export function between(
@@ -49,4 +56,8 @@ export function clock(time: string): string {
   const date = new Date(time);
   const two = (value: number) => String(value).padStart(2, '0');
   return `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}.${String(date.getMilliseconds()).padStart(3, '0')}`;
+}
+
+function spoken(): string {
+  return typeof document === 'undefined' ? 'en' : document.documentElement.lang;
 }

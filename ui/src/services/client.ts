@@ -69,3 +69,23 @@ export async function answered<T>(answer: Promise<Answer<T>>): Promise<T> {
     body?.hint,
   );
 }
+
+/** A call whose answer the API's description does not have in every version of the server. */
+export function ask<T>(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown): Promise<T> {
+  const send = async () => {
+    const response = await fetch(path, {
+      method,
+      headers: {
+        'x-astrago-request': 'page',
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    }).catch(() => {
+      throw new ApiError(UNREACHABLE, 'unreachable', 'the server cannot be reached');
+    });
+    const text = await response.text();
+    const value: unknown = text.startsWith('{') || text.startsWith('[') ? JSON.parse(text) : undefined;
+    return response.ok ? { data: value as T, response } : { error: value, response };
+  };
+  return answered(send());
+}

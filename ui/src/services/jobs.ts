@@ -4,7 +4,8 @@ import { useEffect } from 'react';
 import { stream } from '@/libs/stream';
 import { isFinished, type State } from '@/libs/state';
 
-import { answered, client, type Schemas } from './client';
+import { answered, ask, client, type Schemas } from './client';
+import type { UsageOverTime } from './usage';
 
 export interface JobFilters {
   namespace?: string;
@@ -14,6 +15,7 @@ export interface JobFilters {
   q?: string;
   sort?: string;
   page?: number;
+  limit?: number;
   archived?: boolean;
 }
 
@@ -41,7 +43,7 @@ export function useLiveJobs() {
     const stop = stream('/api/trainjobs/stream', {
       headers: () => ({}),
       // Many changes at once (a burst of submissions) become one refresh.
-      onEvent: () => (timer ??= setTimeout(refresh, 250)),
+      onEvent: () => (timer ??= setTimeout(refresh, 400)),
       onState: (state) => state === 'open' && refresh(),
     });
     return () => {
@@ -103,17 +105,27 @@ export type Action = 'suspend' | 'resume' | 'restart' | 'delete';
 export function useJobAction() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: ({ key, action }: { key: JobKey; action: Action }): Promise<unknown> => {
+    /** Answers with the new job where there is one. */
+    mutationFn: async ({
+      key,
+      action,
+    }: {
+      key: JobKey;
+      action: Action;
+    }): Promise<Schemas['CreateResponse'] | undefined> => {
       const params = where(key);
       switch (action) {
         case 'suspend':
-          return answered(client.POST('/api/trainjobs/{name}/suspend', { params }));
+          await answered(client.POST('/api/trainjobs/{name}/suspend', { params }));
+          return undefined;
         case 'resume':
-          return answered(client.POST('/api/trainjobs/{name}/resume', { params }));
+          await answered(client.POST('/api/trainjobs/{name}/resume', { params }));
+          return undefined;
         case 'restart':
           return answered(client.POST('/api/trainjobs/{name}/restart', { params }));
         case 'delete':
-          return answered(client.DELETE('/api/trainjob/{name}', { params }));
+          await answered(client.DELETE('/api/trainjob/{name}', { params }));
+          return undefined;
       }
     },
     onSuccess: () => {
@@ -158,4 +170,16 @@ export function useFit(request: CreateRequest | undefined) {
 /** The create form that would make this job again. */
 export async function cloneOf(key: JobKey): Promise<CreateRequest> {
   return answered(client.GET('/api/trainjobs/{name}/clone', { params: where(key) }));
+}
+
+/** What the nodes of a job really use, over time. */
+export function useJobUsage(job: Schemas['JobDetail']) {
+  const { namespace, name } = job;
+  const parameters = new URLSearchParams({ namespace });
+  return useQuery({
+    queryKey: ['job', { namespace, name }, 'usage'],
+    retry: false,
+    refetchInterval: isFinished(job.state) ? false : 5_000,
+    queryFn: () => ask<UsageOverTime>('GET', `/api/trainjobs/${name}/usage?${parameters.toString()}`),
+  });
 }

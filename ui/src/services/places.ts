@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 
-import { answered, client } from './client';
+import { answered, ask, client, type Schemas } from './client';
 
 export function useNodes() {
   return useQuery({
@@ -53,5 +53,21 @@ export function useClaims(namespace: string) {
     queryKey: ['claims', namespace],
     enabled: namespace !== '',
     queryFn: () => answered(client.GET('/api/volumes', { params: { query: { namespace } } })),
+  });
+}
+
+export function useCreateClaim() {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (body: Schemas['ClaimRequest']) => answered(client.POST('/api/volumes', { body })),
+    onSuccess: () => void queries.invalidateQueries({ queryKey: ['claims'] }),
+  });
+}
+
+export function useVersion() {
+  return useQuery({
+    queryKey: ['version'],
+    queryFn: () => ask<Record<string, unknown>>('GET', '/api/version'),
+    staleTime: 60_000,
   });
 }

@@ -1,5 +1,6 @@
 //! Searching the logs of a job, over all workers, line by line.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -84,11 +85,12 @@ fn search_one(
         result.searched += 1;
         // The time before the text is ours and is not searched.
         let start = memchr::memchr(b' ', &bytes).map_or(0, |at| at + 1);
+        let text = without_colours(bytes[start..].trim_ascii_end());
         let found = match query {
             Query::Plain(_) => finder
                 .as_ref()
-                .is_some_and(|finder| finder.find(&bytes[start..]).is_some()),
-            Query::Pattern(pattern) => pattern.is_match(bytes[start..].trim_ascii_end()),
+                .is_some_and(|finder| finder.find(&text).is_some()),
+            Query::Pattern(pattern) => pattern.is_match(&text),
         };
         // Text is only made where it is shown.
         let waiting = result.hits[first..]
@@ -130,6 +132,31 @@ fn search_one(
     }
 }
 
+/// The text as a terminal shows it: colours in the middle of a word must not hide the word.
+fn without_colours(text: &[u8]) -> Cow<'_, [u8]> {
+    const ESCAPE: u8 = 0x1b;
+    if memchr::memchr(ESCAPE, text).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = memchr::memchr(ESCAPE, rest) {
+        shown.extend_from_slice(&rest[..at]);
+        let code = &rest[at + 1..];
+        // `[`, numbers, and a letter that ends it.
+        let length = match code.strip_prefix(b"[") {
+            Some(numbers) => numbers
+                .iter()
+                .position(u8::is_ascii_alphabetic)
+                .map_or(code.len(), |end| end + 2),
+            None => 0,
+        };
+        rest = &code[length..];
+    }
+    shown.extend_from_slice(rest);
+    Cow::Owned(shown)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,6 +186,14 @@ mod tests {
         assert!(hit.place.ends_with(":112"), "{}", hit.place);
         assert_eq!(hit.before, ["line 3", "line 4"]);
         assert_eq!(hit.after, ["line 6", "line 7"]);
+    }
+
+    #[test]
+    fn colours_do_not_hide_words() {
+        assert_eq!(*without_colours(b"\x1b[1;31mst\x1b[0mep 1"), *b"step 1");
+        assert_eq!(*without_colours(b"step\x1b"), *b"step");
+        assert_eq!(*without_colours(b"\x1b[3"), *b"");
+        assert_eq!(*without_colours(b"plain"), *b"plain");
     }
 
     #[test]

@@ -7,6 +7,7 @@ import {
   Pagination,
   Progress,
   Select,
+  Switch,
   Table,
   Text,
   TextInput,
@@ -14,6 +15,7 @@ import {
 } from '@mantine/core';
 import { useDebouncedCallback } from '@mantine/hooks';
 import { modals } from '@mantine/modals';
+import { notifications } from '@mantine/notifications';
 import { IconPlus, IconSearch } from '@tabler/icons-react';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
@@ -23,17 +25,21 @@ import { Empty } from '@/components/Empty';
 import { ErrorNote } from '@/components/ErrorNote';
 import { StateBadge } from '@/components/StateBadge';
 import { amounts } from '@/libs/amounts';
-import { STATES } from '@/libs/state';
+import { useSaying } from '@/libs/saying';
+import { isFinished, STATES } from '@/libs/state';
 import { ago, duration, moment } from '@/libs/time';
 import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
 import { useJobAction, useJobs, useLiveJobs } from '@/services/jobs';
 
+const FRAMEWORKS = ['pytorch', 'tensorflow', 'horovod', 'jax', 'xgboost', 'deepspeed', 'mlx'] as const;
 const PAGE_SIZE = 50;
+/** So many requests at a time when many jobs are stopped or deleted. */
+const AT_ONCE = 8;
 
 /** All jobs, live. Filters live in the address, so that a view can be shared and the back button works. */
-export function JobList() {
-  const { t } = useTranslation();
+export function JobList({ me }: { me: Schemas['WhoAmI'] }) {
+  const { t, i18n } = useTranslation();
   const [search, setSearch] = useSearchParams();
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const text = search.get('q') ?? '';
@@ -44,8 +50,12 @@ export function JobList() {
     ...(text !== '' && { q: text }),
     ...(state !== undefined && { state }),
     ...(search.has('namespace') && { namespace: search.get('namespace') ?? '' }),
+    ...(search.has('framework') && { framework: search.get('framework') ?? '' }),
+    ...(search.has('mine') && { user: me.user }),
+    ...(search.has('history') && { archived: true }),
     sort: search.get('sort') ?? 'newest',
     page: page - 1,
+    limit: PAGE_SIZE,
   });
 
   const set = (key: string, value: string | null) =>
@@ -69,7 +79,7 @@ export function JobList() {
 
   const items = jobs.data?.items ?? [];
   const chosen = items.filter((job) => selected.has(job.uid));
-  const filtered = search.has('q') || search.has('state') || search.has('namespace');
+  const filtered = ['q', 'state', 'namespace', 'framework', 'mine'].some((key) => search.has(key));
 
   return (
     <>
@@ -82,7 +92,7 @@ export function JobList() {
       <Group mb="sm" gap="sm">
         <TextInput
           data-search
-          w={260}
+          w={{ base: '100%', xs: 260 }}
           placeholder={t('jobs.search')}
           aria-label={t('jobs.search')}
           leftSection={<IconSearch size={16} />}
@@ -100,6 +110,25 @@ export function JobList() {
           data={STATES.map((state) => ({ value: state, label: t(`state.${state}`) }))}
           value={search.get('state')}
           onChange={(value) => set('state', value)}
+        />
+        <Select
+          w={150}
+          placeholder={t('jobs.anyFramework')}
+          aria-label={t('submit.framework')}
+          clearable
+          data={FRAMEWORKS.map((one) => ({ value: one, label: t(`framework.${one}.name`) }))}
+          value={search.get('framework')}
+          onChange={(value) => set('framework', value)}
+        />
+        <Switch
+          label={t('jobs.mine')}
+          checked={search.has('mine')}
+          onChange={(event) => set('mine', event.currentTarget.checked ? '1' : null)}
+        />
+        <Switch
+          label={t('jobs.history')}
+          checked={search.has('history')}
+          onChange={(event) => set('history', event.currentTarget.checked ? '1' : null)}
         />
         {jobs.isFetching && <Loader size="xs" aria-label={t('app.loading')} />}
         {chosen.length > 0 && <Bulk chosen={chosen} onDone={() => setSelected(new Set())} />}
@@ -172,13 +201,24 @@ export function JobList() {
           </Table>
         </Table.ScrollContainer>
       )}
-      {jobs.data !== undefined && jobs.data.total > PAGE_SIZE && (
-        <Pagination
-          mt="md"
-          total={Math.ceil(jobs.data.total / PAGE_SIZE)}
-          value={page}
-          onChange={(next) => set('page', String(next))}
-        />
+      {jobs.data !== undefined && jobs.data.total > 0 && (
+        <Group mt="md" justify="space-between">
+          <Text size="sm" c="dimmed" role="status">
+            {t('jobs.total', {
+              count: jobs.data.total,
+              total: jobs.data.total.toLocaleString(i18n.language),
+            })}
+          </Text>
+          {jobs.data.total > PAGE_SIZE && (
+            <Pagination
+              total={Math.ceil(jobs.data.total / PAGE_SIZE)}
+              value={page}
+              onChange={(next) => set('page', String(next))}
+              getControlProps={(control) => ({ 'aria-label': t(`paging.${control}`) })}
+              getItemProps={(number) => ({ 'aria-label': t('paging.page', { number }) })}
+            />
+          )}
+        </Group>
       )}
     </>
   );
@@ -228,10 +268,12 @@ function JobRow({
   onSelect: (on: boolean) => void;
 }) {
   const { t, i18n } = useTranslation();
+  const say = useSaying();
   return (
     <Table.Tr data-job={job.name}>
       <Table.Td>
         <Checkbox
+          disabled={job.archived ?? false}
           aria-label={t('jobs.select', { name: job.name })}
           checked={selected}
           onChange={(event) => onSelect(event.currentTarget.checked)}
@@ -243,13 +285,14 @@ function JobRow({
         </Anchor>
         <Text size="xs" c="dimmed">
           {job.namespace} · {job.framework ?? job.runtime}
+          {job.archived && ` · ${t('jobs.archived')}`}
         </Text>
       </Table.Td>
       <Table.Td>
         <StateBadge state={job.state} />
         {job.message !== '' && job.state !== 'Complete' && (
-          <Text size="xs" c="dimmed" lineClamp={2} maw={260} title={job.message}>
-            {job.message}
+          <Text size="xs" c="dimmed" lineClamp={2} maw={260} title={say(job)}>
+            {say(job)}
           </Text>
         )}
       </Table.Td>
@@ -283,30 +326,59 @@ function JobRow({
   );
 }
 
-/** Stop or delete several at once, after a question. */
+/** Stop or delete several at once, after a question, and say how it went. */
 function Bulk({ chosen, onDone }: { chosen: Schemas['JobSummary'][]; onDone: () => void }) {
   const { t } = useTranslation();
   const action = useJobAction();
+  const [left, setLeft] = useState(0);
   const all = async (what: 'suspend' | 'delete') => {
-    await Promise.allSettled(chosen.map((job) => action.mutateAsync({ key: job, action: what })));
+    const waiting = [...chosen];
+    const failed: string[] = [];
+    setLeft(waiting.length);
+    const work = async () => {
+      for (let job = waiting.shift(); job !== undefined; job = waiting.shift()) {
+        await action
+          .mutateAsync({ key: job, action: what })
+          .catch((error: Error) => failed.push(error.message));
+        setLeft((before) => before - 1);
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, work));
+    const count = chosen.length - failed.length;
+    notifications.show({ message: t(`jobs.bulkDone.${what}`, { count }) });
+    if (failed.length > 0)
+      notifications.show({
+        color: 'red',
+        title: t('jobs.bulkFailed', { count: failed.length }),
+        message: failed[0],
+      });
     onDone();
   };
-  const confirm = () =>
+  const confirm = (what: 'suspend' | 'delete') =>
     modals.openConfirmModal({
-      title: t('jobs.deleteTitle', { count: chosen.length }),
-      children: <Text size="sm">{t('jobs.deleteText')}</Text>,
-      labels: { confirm: t('action.delete'), cancel: t('action.cancel') },
-      confirmProps: { color: 'red.9' },
+      title: t(`jobs.${what}Title`, { count: chosen.length }),
+      children: <Text size="sm">{t(`jobs.${what}Text`)}</Text>,
+      labels: { confirm: t(`action.${what}`), cancel: t('action.cancel') },
+      confirmProps: { color: what === 'delete' ? 'red.9' : undefined },
       closeButtonProps: { 'aria-label': t('action.cancel') },
-      onConfirm: () => void all('delete'),
+      onConfirm: () => void all(what),
     });
+  const running = chosen.filter((job) => !isFinished(job.state) && job.state !== 'Suspended');
   return (
     <Group gap="xs" role="group" aria-label={t('jobs.selected', { count: chosen.length })}>
-      <Text size="sm">{t('jobs.selected', { count: chosen.length })}</Text>
-      <Button size="xs" variant="light" onClick={() => void all('suspend')} loading={action.isPending}>
+      <Text size="sm">
+        {left > 0 ? t('jobs.bulkLeft', { count: left }) : t('jobs.selected', { count: chosen.length })}
+      </Text>
+      <Button
+        size="xs"
+        variant="light"
+        onClick={() => confirm('suspend')}
+        loading={left > 0}
+        disabled={running.length === 0}
+      >
         {t('action.suspend')}
       </Button>
-      <Button size="xs" variant="light" color="red" onClick={confirm}>
+      <Button size="xs" variant="light" color="red" onClick={() => confirm('delete')} loading={left > 0}>
         {t('action.delete')}
       </Button>
     </Group>

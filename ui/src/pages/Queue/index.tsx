@@ -5,6 +5,7 @@ import { Link } from 'react-router';
 import { Empty } from '@/components/Empty';
 import { ErrorNote } from '@/components/ErrorNote';
 import { amounts } from '@/libs/amounts';
+import { useSaying } from '@/libs/saying';
 import { ago } from '@/libs/time';
 import { ROUTES } from '@/routes';
 import { useQueue } from '@/services/places';
@@ -12,6 +13,7 @@ import { useQueue } from '@/services/places';
 /** Who waits for what, in the order in which they will be served. */
 export function Queue() {
   const { t, i18n } = useTranslation();
+  const say = useSaying();
   const queue = useQueue();
   return (
     <Stack>
@@ -42,7 +44,7 @@ export function Queue() {
                   </Table.Td>
                   <Table.Td>{entry.priority}</Table.Td>
                   <Table.Td>{amounts(entry.needs)}</Table.Td>
-                  <Table.Td>{entry.reason}</Table.Td>
+                  <Table.Td>{say(entry)}</Table.Td>
                   <Table.Td title={entry.since}>{ago(entry.since, i18n.language)}</Table.Td>
                 </Table.Tr>
               ))}

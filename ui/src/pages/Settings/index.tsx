@@ -4,7 +4,10 @@ import { useTranslation } from 'react-i18next';
 import { LANGUAGES, type Language, speak } from '@/i18n';
 import type { Schemas } from '@/services/client';
 
+import { Cluster } from './Cluster';
+import { Tokens } from './Tokens';
 import { Users } from './Users';
+import { Webhooks } from './Webhooks';
 
 export function Settings({ me }: { me: Schemas['WhoAmI'] }) {
   const { t, i18n } = useTranslation();
@@ -66,7 +69,10 @@ export function Settings({ me }: { me: Schemas['WhoAmI'] }) {
           </div>
         </Stack>
       </Card>
-      {me.admin && <Users />}
+      <Tokens />
+      <Webhooks namespace={me.namespace ?? 'default'} />
+      {me.admin && <Users me={me} />}
+      <Cluster />
     </Stack>
   );
 }

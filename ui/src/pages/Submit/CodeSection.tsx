@@ -4,6 +4,7 @@ import {
   Button,
   Group,
   SegmentedControl,
+  SimpleGrid,
   Stack,
   Text,
   TextInput,
@@ -11,8 +12,9 @@ import {
   Title,
 } from '@mantine/core';
 import type { UseFormReturnType } from '@mantine/form';
+import { notifications } from '@mantine/notifications';
 import { IconUpload } from '@tabler/icons-react';
-import { type DragEvent, lazy, Suspense } from 'react';
+import { type DragEvent, lazy, Suspense, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import type { Form } from './form';
@@ -24,9 +26,18 @@ const CodeEditor = lazy(() =>
 /** The training code: typed, dropped as a file, or from a git repository; and how it is started. */
 export function CodeSection({ form }: { form: UseFormReturnType<Form> }) {
   const { t } = useTranslation();
-  const load = (file: File | null) => void file?.text().then((text) => form.setFieldValue('code', text));
+  const [over, setOver] = useState(false);
+  const load = (file: File | null) =>
+    void file?.text().then((text) => {
+      form.setFieldValue('code', text);
+      notifications.show({ message: t('submit.dropped', { name: file.name }) });
+    });
+  // The editor would take the text of a dropped file where the pointer is; here it becomes the whole code.
   const drop = (event: DragEvent) => {
+    setOver(false);
+    if (event.dataTransfer.files.length === 0) return;
     event.preventDefault();
+    event.stopPropagation();
     load(event.dataTransfer.files[0] ?? null);
   };
   return (
@@ -47,10 +58,23 @@ export function CodeSection({ form }: { form: UseFormReturnType<Form> }) {
       </Group>
       <Stack>
         {form.values.codeSource === 'editor' ? (
-          <div onDrop={drop} onDragOver={(event) => event.preventDefault()}>
+          <div
+            data-drop
+            onDropCapture={drop}
+            onDragOver={(event) => {
+              event.preventDefault();
+              setOver(true);
+            }}
+            onDragLeave={() => setOver(false)}
+            style={
+              over
+                ? { outline: '2px dashed var(--mantine-primary-color-filled)', outlineOffset: 4 }
+                : undefined
+            }
+          >
             <Group justify="space-between" mb={4}>
               <Text size="sm" fw={500}>
-                train.py
+                {over ? t('submit.dropHere') : 'train.py'}
               </Text>
               <FileButton onChange={load} accept=".py,text/x-python">
                 {(props) => (
@@ -82,14 +106,14 @@ export function CodeSection({ form }: { form: UseFormReturnType<Form> }) {
             )}
           </div>
         ) : (
-          <Group grow align="flex-start">
+          <SimpleGrid cols={{ base: 1, xs: 2 }}>
             <TextInput
               label={t('submit.repository')}
               placeholder="https://…/project.git"
               {...form.getInputProps('repository')}
             />
             <TextInput label={t('submit.branch')} placeholder="main" {...form.getInputProps('branch')} />
-          </Group>
+          </SimpleGrid>
         )}
         <Textarea
           label={t('submit.command')}

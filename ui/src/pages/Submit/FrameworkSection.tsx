@@ -16,13 +16,13 @@ import { useTranslation } from 'react-i18next';
 
 import { useNamespaces } from '@/services/places';
 
-import { type Form, FRAMEWORKS, type Framework } from './form';
+import { type Form, FRAMEWORKS, type Framework, hasLauncher } from './form';
 
 /** What kind of training, on how many nodes, under which name. */
 export function FrameworkSection({ form }: { form: UseFormReturnType<Form> }) {
   const { t } = useTranslation();
   const namespaces = useNamespaces();
-  const horovod = form.values.framework === 'horovod';
+  const launcher = hasLauncher(form.values.framework);
   return (
     <Card withBorder>
       <Title order={3} size="h5" mb="sm">
@@ -33,9 +33,10 @@ export function FrameworkSection({ form }: { form: UseFormReturnType<Form> }) {
           label={t('submit.framework')}
           error={form.errors['framework']}
           value={form.values.framework}
-          onChange={(value) => form.setFieldValue('framework', value as Framework)}
+          // A runtime that was picked for another framework would not run this one.
+          onChange={(value) => form.setValues({ framework: value as Framework, runtime: '' })}
         >
-          <SimpleGrid cols={{ base: 2, sm: 3 }} mt={6} spacing="xs">
+          <SimpleGrid cols={{ base: 2, md: 3, xl: 4 }} mt={6} spacing="xs">
             {FRAMEWORKS.map((framework) => (
               <Radio.Card
                 key={framework}
@@ -63,8 +64,8 @@ export function FrameworkSection({ form }: { form: UseFormReturnType<Form> }) {
           <SegmentedControl
             aria-label={t('submit.nodesMode')}
             data={[
-              { value: 'single', label: t('submit.single') },
-              { value: 'multi', label: t('submit.multi') },
+              { value: 'single', label: launcher ? t('submit.singleWorker') : t('submit.single') },
+              { value: 'multi', label: launcher ? t('submit.multiWorker') : t('submit.multi') },
             ]}
             value={form.values.multiNode ? 'multi' : 'single'}
             onChange={(value) => form.setFieldValue('multiNode', value === 'multi')}
@@ -72,7 +73,7 @@ export function FrameworkSection({ form }: { form: UseFormReturnType<Form> }) {
           {form.values.multiNode && (
             <NumberInput
               w={140}
-              label={horovod ? t('submit.workers') : t('submit.nodes')}
+              label={launcher ? t('submit.workers') : t('submit.nodes')}
               min={1}
               max={1000}
               allowDecimal={false}
@@ -80,7 +81,7 @@ export function FrameworkSection({ form }: { form: UseFormReturnType<Form> }) {
             />
           )}
         </Group>
-        <Group grow align="flex-start">
+        <SimpleGrid cols={{ base: 1, xs: 2 }}>
           <TextInput
             label={t('submit.name')}
             description={t('submit.nameHint')}
@@ -96,7 +97,7 @@ export function FrameworkSection({ form }: { form: UseFormReturnType<Form> }) {
             allowDeselect={false}
             {...form.getInputProps('namespace')}
           />
-        </Group>
+        </SimpleGrid>
       </Stack>
     </Card>
   );

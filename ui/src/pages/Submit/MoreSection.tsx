@@ -6,99 +6,155 @@ import {
   Group,
   NumberInput,
   Select,
+  SimpleGrid,
   Stack,
+  Switch,
+  Text,
   TextInput,
 } from '@mantine/core';
 import type { UseFormReturnType } from '@mantine/form';
 import { IconPlus, IconTrash } from '@tabler/icons-react';
+import { type ReactNode, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
+import { duration } from '@/libs/time';
 import { useClaims } from '@/services/places';
 
 import type { Form } from './form';
+import { NewClaim } from './NewClaim';
 
-/** What most jobs do not need: environment, volumes, limits on time and restarts. */
-export function MoreSection({ form }: { form: UseFormReturnType<Form> }) {
+type Props = { form: UseFormReturnType<Form> };
+
+/** What most jobs do not need: environment, volumes, checkpoints, limits on time and restarts, where it may run. */
+export function MoreSection({ form }: Props) {
   const { t } = useTranslation();
+  const { environment, volumes, selector, checkpoint } = form.values;
+  const counted = (word: string, count: number) => (count === 0 ? word : `${word} (${count})`);
+  const [opened, setOpened] = useState<string[]>([]);
+  // A section with a mistake in it is never shut.
+  const wrong = Object.keys(form.errors).flatMap((field) => {
+    if (field.startsWith('environment')) return ['environment'];
+    if (field.startsWith('volumes') || field === 'sharedMemory') return ['volumes'];
+    if (field === 'checkpointSize') return ['checkpoint'];
+    return ['maxRestarts', 'ttlSeconds', 'deadlineSeconds', 'priority'].includes(field) ? ['limits'] : [];
+  });
   return (
-    <Accordion variant="contained" multiple>
-      <Accordion.Item value="environment">
-        <Accordion.Control>
-          {t('submit.environment')} ({form.values.environment.length})
-        </Accordion.Control>
-        <Accordion.Panel>
-          <Environment form={form} />
-        </Accordion.Panel>
-      </Accordion.Item>
-      <Accordion.Item value="volumes">
-        <Accordion.Control>
-          {t('submit.volumes')} ({form.values.volumes.length})
-        </Accordion.Control>
-        <Accordion.Panel>
-          <Volumes form={form} />
-        </Accordion.Panel>
-      </Accordion.Item>
-      <Accordion.Item value="limits">
-        <Accordion.Control>{t('submit.limits')}</Accordion.Control>
-        <Accordion.Panel>
-          <Group grow align="flex-start">
+    <Accordion variant="contained" multiple value={[...new Set([...opened, ...wrong])]} onChange={setOpened}>
+      <Section value="environment" title={counted(t('submit.environment'), environment.length)}>
+        <Pairs form={form} list="environment" add={t('submit.addVariable')} example={['EPOCHS', '10']} />
+      </Section>
+      <Section value="volumes" title={counted(t('submit.volumes'), volumes.length)}>
+        <Volumes form={form} />
+      </Section>
+      <Section value="checkpoint" title={t('submit.checkpoints')}>
+        <Stack gap="sm">
+          <Switch
+            label={t('submit.checkpoint')}
+            description={t('submit.checkpointHint')}
+            {...form.getInputProps('checkpoint', { type: 'checkbox' })}
+          />
+          {checkpoint && (
             <NumberInput
-              label={t('submit.maxRestarts')}
-              min={0}
-              max={1000}
-              allowDecimal={false}
-              {...form.getInputProps('maxRestarts')}
-            />
-            <NumberInput
-              label={t('submit.ttl')}
-              min={0}
-              allowDecimal={false}
-              {...form.getInputProps('ttlSeconds')}
-            />
-            <NumberInput
-              label={t('submit.deadline')}
+              w={240}
+              label={t('submit.checkpointSize')}
               min={1}
-              allowDecimal={false}
-              {...form.getInputProps('deadlineSeconds')}
+              {...form.getInputProps('checkpointSize')}
             />
-            <NumberInput
-              label={t('submit.priority')}
-              allowDecimal={false}
-              {...form.getInputProps('priority')}
-            />
-          </Group>
-        </Accordion.Panel>
-      </Accordion.Item>
+          )}
+        </Stack>
+      </Section>
+      <Section value="limits" title={t('submit.limits')}>
+        <Limits form={form} />
+      </Section>
+      <Section value="selector" title={counted(t('submit.selector'), selector.length)}>
+        <Text size="sm" c="dimmed" mb="xs">
+          {t('submit.selectorHint')}
+        </Text>
+        <Pairs
+          form={form}
+          list="selector"
+          add={t('submit.addLabel')}
+          example={['node.kubernetes.io/instance-type', 'p4d.24xlarge']}
+        />
+      </Section>
     </Accordion>
   );
 }
 
-function Environment({ form }: { form: UseFormReturnType<Form> }) {
+function Section(props: { value: string; title: string; children: ReactNode }) {
+  return (
+    <Accordion.Item value={props.value}>
+      <Accordion.Control>{props.title}</Accordion.Control>
+      <Accordion.Panel>{props.children}</Accordion.Panel>
+    </Accordion.Item>
+  );
+}
+
+function Limits({ form }: Props) {
+  const { t } = useTranslation();
+  const { ttlSeconds, deadlineSeconds } = form.values;
+  const inWords = (seconds: number | '') =>
+    seconds === '' ? t('submit.asRuntime') : duration(seconds * 1000);
+  return (
+    <SimpleGrid cols={{ base: 1, xs: 2 }}>
+      <NumberInput
+        label={t('submit.maxRestarts')}
+        description={t('submit.maxRestartsHint')}
+        min={0}
+        allowDecimal={false}
+        {...form.getInputProps('maxRestarts')}
+      />
+      <NumberInput
+        label={t('submit.priority')}
+        description={t('submit.priorityHint')}
+        allowDecimal={false}
+        {...form.getInputProps('priority')}
+      />
+      <NumberInput
+        label={t('submit.ttl')}
+        description={inWords(ttlSeconds)}
+        min={0}
+        step={3600}
+        allowDecimal={false}
+        {...form.getInputProps('ttlSeconds')}
+      />
+      <NumberInput
+        label={t('submit.deadline')}
+        description={deadlineSeconds === '' ? t('submit.noDeadline') : inWords(deadlineSeconds)}
+        min={1}
+        step={3600}
+        allowDecimal={false}
+        {...form.getInputProps('deadlineSeconds')}
+      />
+    </SimpleGrid>
+  );
+}
+
+/** Rows of a name and a value. */
+function Pairs({
+  form,
+  list,
+  add,
+  example,
+}: Props & { list: 'environment' | 'selector'; add: string; example: [string, string] }) {
   const { t } = useTranslation();
   return (
     <Stack gap="xs">
-      {form.values.environment.map((_, index) => (
-        <Group key={index} gap="xs" wrap="nowrap">
+      {form.values[list].map((_, index) => (
+        <Group key={index} gap="xs" wrap="nowrap" align="flex-start">
           <TextInput
             flex={1}
             aria-label={t('submit.variable')}
-            placeholder="EPOCHS"
-            {...form.getInputProps(`environment.${index}.name`)}
+            placeholder={example[0]}
+            {...form.getInputProps(`${list}.${index}.name`)}
           />
           <TextInput
             flex={2}
             aria-label={t('submit.value')}
-            placeholder="10"
-            {...form.getInputProps(`environment.${index}.value`)}
+            placeholder={example[1]}
+            {...form.getInputProps(`${list}.${index}.value`)}
           />
-          <ActionIcon
-            variant="subtle"
-            color="red"
-            aria-label={t('action.remove')}
-            onClick={() => form.removeListItem('environment', index)}
-          >
-            <IconTrash size={16} />
-          </ActionIcon>
+          <Remove onClick={() => form.removeListItem(list, index)} />
         </Group>
       ))}
       <Group>
@@ -106,77 +162,87 @@ function Environment({ form }: { form: UseFormReturnType<Form> }) {
           size="xs"
           variant="light"
           leftSection={<IconPlus size={14} />}
-          onClick={() => form.insertListItem('environment', { name: '', value: '' })}
+          onClick={() => form.insertListItem(list, { name: '', value: '' })}
         >
-          {t('submit.addVariable')}
+          {add}
         </Button>
       </Group>
     </Stack>
   );
 }
 
-function Volumes({ form }: { form: UseFormReturnType<Form> }) {
+function Remove({ onClick }: { onClick: () => void }) {
+  const { t } = useTranslation();
+  return (
+    <ActionIcon mt={4} variant="subtle" color="red" aria-label={t('action.remove')} onClick={onClick}>
+      <IconTrash size={16} />
+    </ActionIcon>
+  );
+}
+
+function Volumes({ form }: Props) {
   const { t } = useTranslation();
   const claims = useClaims(form.values.namespace);
+  const add = (pvc: string) =>
+    form.insertListItem('volumes', {
+      name: pvc,
+      pvc,
+      mountPath: pvc === '' ? '' : `/mnt/${pvc}`,
+      readOnly: false,
+    });
   return (
     <Stack gap="xs">
-      {form.values.volumes.map((_, index) => (
-        <Group key={index} gap="xs" wrap="nowrap" align="flex-end">
-          <TextInput
-            flex={1}
-            label={t('submit.volumeName')}
-            placeholder="dataset"
-            {...form.getInputProps(`volumes.${index}.name`)}
-          />
-          <Select
-            flex={1}
-            label={t('submit.claim')}
-            data={(claims.data ?? []).map((claim) => claim.name)}
-            searchable
-            nothingFoundMessage={t('submit.noClaims')}
-            {...form.getInputProps(`volumes.${index}.pvc`)}
-          />
-          <TextInput
-            flex={1}
-            label={t('submit.mountPath')}
-            placeholder="/data"
-            {...form.getInputProps(`volumes.${index}.mountPath`)}
-          />
-          <Checkbox
-            mb={10}
-            label={t('submit.readOnly')}
-            {...form.getInputProps(`volumes.${index}.readOnly`, { type: 'checkbox' })}
-          />
-          <ActionIcon
-            mb={4}
-            variant="subtle"
-            color="red"
-            aria-label={t('action.remove')}
-            onClick={() => form.removeListItem('volumes', index)}
-          >
-            <IconTrash size={16} />
-          </ActionIcon>
+      {form.values.volumes.map((volume, index) => (
+        <Group key={index} gap="xs" align="flex-start" wrap="nowrap">
+          <SimpleGrid cols={{ base: 1, xs: 3 }} spacing="xs" flex={1}>
+            <TextInput
+              label={t('submit.volumeName')}
+              placeholder="dataset"
+              {...form.getInputProps(`volumes.${index}.name`)}
+            />
+            {volume.pvc == null ? (
+              <TextInput
+                label={t('submit.source')}
+                value={volume.configMap ?? volume.hostPath ?? volume.memory ?? ''}
+                readOnly
+              />
+            ) : (
+              <Select
+                label={t('submit.claim')}
+                data={[
+                  ...new Set([...(claims.data ?? []).map((claim) => claim.name), volume.pvc].filter(Boolean)),
+                ]}
+                searchable
+                nothingFoundMessage={t('submit.noClaims')}
+                {...form.getInputProps(`volumes.${index}.pvc`)}
+              />
+            )}
+            <TextInput
+              label={t('submit.mountPath')}
+              placeholder="/data"
+              {...form.getInputProps(`volumes.${index}.mountPath`)}
+            />
+            <Checkbox
+              label={t('submit.readOnly')}
+              {...form.getInputProps(`volumes.${index}.readOnly`, { type: 'checkbox' })}
+            />
+          </SimpleGrid>
+          <Remove onClick={() => form.removeListItem('volumes', index)} />
         </Group>
       ))}
       <Group align="flex-end">
-        <Button
-          size="xs"
-          variant="light"
-          leftSection={<IconPlus size={14} />}
-          onClick={() =>
-            form.insertListItem('volumes', { name: '', pvc: '', mountPath: '', readOnly: false })
-          }
-        >
+        <Button size="xs" variant="light" leftSection={<IconPlus size={14} />} onClick={() => add('')}>
           {t('submit.addVolume')}
         </Button>
-        <NumberInput
-          w={240}
-          label={t('submit.sharedMemory')}
-          min={0}
-          step={1}
-          {...form.getInputProps('sharedMemory')}
-        />
+        <NewClaim namespace={form.values.namespace} onMade={add} />
       </Group>
+      <NumberInput
+        w={300}
+        label={t('submit.sharedMemory')}
+        min={0}
+        step={1}
+        {...form.getInputProps('sharedMemory')}
+      />
     </Stack>
   );
 }

@@ -4,10 +4,10 @@ import {
   Card,
   CopyButton,
   Group,
+  Progress,
   SegmentedControl,
   Select,
   Stack,
-  Table,
   Text,
   Title,
 } from '@mantine/core';
@@ -16,6 +16,10 @@ import { lazy, Suspense, useMemo, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { ErrorNote } from '@/components/ErrorNote';
+import { PodsPreview } from '@/components/PodsPreview';
+import { bytes, cores } from '@/libs/amounts';
+import { duration } from '@/libs/time';
+import { useSaying } from '@/libs/saying';
 import { ApiError, type Schemas } from '@/services/client';
 
 import { documentsOf } from './documents';
@@ -30,13 +34,12 @@ interface Props {
   preview: Schemas['Preview'] | undefined;
   error: Error | null;
   fit: Schemas['Fit'] | undefined;
-  ready: boolean;
 }
 
 /** Beside the form, as one types: what will be made, where every line comes from, and whether it fits. */
-export function PreviewPane({ request, preview, error, fit, ready }: Props) {
+export function PreviewPane({ request, preview, error, fit }: Props) {
   const { t } = useTranslation();
-  const [view, setView] = useState<'yaml' | 'origin'>('yaml');
+  const [view, setView] = useState<'objects' | 'pods'>('objects');
   const copies = [
     { label: 'YAML', text: preview?.yaml ?? '' },
     { label: 'curl', text: curlOf(request, window.location.origin) },
@@ -44,7 +47,12 @@ export function PreviewPane({ request, preview, error, fit, ready }: Props) {
   ];
   const invalid = error instanceof ApiError && error.fields.length > 0;
   return (
-    <Card withBorder style={{ position: 'sticky', top: 72 }}>
+    <Card
+      withBorder
+      style={{ position: 'sticky', top: 72 }}
+      component="section"
+      aria-label={t('preview.title')}
+    >
       <Group justify="space-between" mb="sm">
         <Title order={3} size="h5">
           {t('preview.title')}
@@ -53,23 +61,18 @@ export function PreviewPane({ request, preview, error, fit, ready }: Props) {
           size="xs"
           aria-label={t('preview.view')}
           data={[
-            { value: 'yaml', label: 'YAML' },
-            { value: 'origin', label: t('preview.origin') },
+            { value: 'objects', label: t('preview.objects') },
+            { value: 'pods', label: t('preview.pods') },
           ]}
           value={view}
-          onChange={(value) => setView(value as 'yaml' | 'origin')}
+          onChange={(value) => setView(value as 'objects' | 'pods')}
         />
       </Group>
       <Stack gap="sm">
-        {fit !== undefined && ready && !invalid && <FitNote fit={fit} />}
-        {error !== null && ready && <ErrorNote error={error} />}
-        {!ready && (
-          <Text size="sm" c="dimmed">
-            {t('preview.empty')}
-          </Text>
-        )}
-        {ready && preview !== undefined && view === 'yaml' && <Documents preview={preview} />}
-        {ready && preview !== undefined && view === 'origin' && <Origin provenance={preview.provenance} />}
+        {fit !== undefined && !invalid && <FitNote fit={fit} />}
+        {error !== null && <ErrorNote error={error} />}
+        {preview !== undefined && view === 'objects' && <Objects preview={preview} />}
+        {preview !== undefined && view === 'pods' && <PodsPreview preview={preview} height="42vh" />}
         <Group gap="xs">
           {copies.map((copy) => (
             <CopyButton key={copy.label} value={copy.text}>
@@ -86,8 +89,8 @@ export function PreviewPane({ request, preview, error, fit, ready }: Props) {
   );
 }
 
-/** What will be made, one object at a time: the job first, then what it needs, then the pods that come of it. */
-function Documents({ preview }: { preview: Schemas['Preview'] }) {
+/** What the request makes, one object at a time. */
+function Objects({ preview }: { preview: Schemas['Preview'] }) {
   const { t } = useTranslation();
   const [wanted, setWanted] = useState('TrainJob');
   const documents = useMemo(() => documentsOf(preview.yaml), [preview.yaml]);
@@ -105,20 +108,24 @@ function Documents({ preview }: { preview: Schemas['Preview'] }) {
         onChange={(value) => setWanted(value ?? 'all')}
         allowDeselect={false}
       />
-      <Suspense fallback={<div style={{ height: 400 }} />}>
-        <CodeEditor
-          value={shown?.text ?? preview.yaml}
-          language="yaml"
-          label={t('preview.title')}
-          height="46vh"
-        />
-      </Suspense>
+      <Yaml text={shown?.text ?? preview.yaml} />
     </>
   );
 }
 
+function Yaml({ text }: { text: string }) {
+  const { t } = useTranslation();
+  return (
+    <Suspense fallback={<div style={{ height: '42vh' }} />}>
+      <CodeEditor value={text} language="yaml" label={t('preview.title')} height="42vh" />
+    </Suspense>
+  );
+}
+
+/** Whether it fits: now, later or never; why; and how much of what there is it would take. */
 function FitNote({ fit }: { fit: Schemas['Fit'] }) {
   const { t } = useTranslation();
+  const say = useSaying();
   const look = {
     fits_now: { color: 'green', icon: <IconCheck size={16} /> },
     would_wait: { color: 'yellow', icon: <IconClock size={16} /> },
@@ -126,36 +133,52 @@ function FitNote({ fit }: { fit: Schemas['Fit'] }) {
   }[fit.verdict];
   return (
     <Alert color={look.color} icon={look.icon} title={t(`fit.${fit.verdict}`)} p="xs" data-fit={fit.verdict}>
-      <Text size="sm">{fit.reason}</Text>
+      <Text size="sm">
+        {say(fit)}
+        {fit.wait_seconds != null && ` ${t('fit.estimate', { time: duration(fit.wait_seconds * 1000) })}`}
+      </Text>
+      <Stack gap={4} mt={6}>
+        <Need label="CPU" needs={fit.needs.cpu} free={fit.free.cpu} total={fit.total.cpu} text={cores} />
+        <Need
+          label={t('nodes.memory')}
+          needs={fit.needs.memory}
+          free={fit.free.memory}
+          total={fit.total.memory}
+          text={bytes}
+        />
+        {(fit.needs.gpu > 0 || fit.total.gpu > 0) && (
+          <Need label="GPU" needs={fit.needs.gpu} free={fit.free.gpu} total={fit.total.gpu} text={String} />
+        )}
+      </Stack>
     </Alert>
   );
 }
 
-function Origin({ provenance }: { provenance: Record<string, string> }) {
+function Need(props: {
+  label: string;
+  needs: number;
+  free: number;
+  total: number;
+  text: (value: number) => string;
+}) {
   const { t } = useTranslation();
+  const { label, needs, free, total, text } = props;
+  const used = total - free;
+  const part = (value: number) => (total === 0 ? 0 : (Math.max(0, value) / total) * 100);
+  const words = t('fit.numbers', { needs: text(needs), free: text(free), total: text(total) });
   return (
-    <div
-      style={{ maxHeight: '52vh', overflow: 'auto' }}
-      tabIndex={0}
-      role="region"
-      aria-label={t('preview.origin')}
-    >
-      <Table verticalSpacing={2} fz="xs">
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>{t('preview.field')}</Table.Th>
-            <Table.Th>{t('preview.origin')}</Table.Th>
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {Object.entries(provenance).map(([path, origin]) => (
-            <Table.Tr key={path}>
-              <Table.Td style={{ wordBreak: 'break-all' }}>{path}</Table.Td>
-              <Table.Td>{origin}</Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
+    <div>
+      <Text size="xs">
+        {label}: {words}
+      </Text>
+      <Progress.Root size="sm" aria-label={`${label}: ${words}`} role="img">
+        <Progress.Section value={part(used)} color="gray.6" aria-label={t('fit.used')} />
+        <Progress.Section
+          value={Math.min(part(needs), 100 - part(used))}
+          color={needs > free ? 'red.7' : 'teal.7'}
+          aria-label={t('fit.needed')}
+        />
+      </Progress.Root>
     </div>
   );
 }

@@ -1,25 +1,13 @@
-import {
-  Card,
-  Grid,
-  Group,
-  NumberInput,
-  Radio,
-  SimpleGrid,
-  Slider,
-  Stack,
-  Text,
-  TextInput,
-  Title,
-} from '@mantine/core';
+import { Card, Grid, NumberInput, Radio, SimpleGrid, Slider, Stack, Text, Title } from '@mantine/core';
 import type { UseFormReturnType } from '@mantine/form';
 import { useTranslation } from 'react-i18next';
 
-import { type Form, PRESETS } from './form';
+import { type Form, hasLauncher, PRESETS } from './form';
 
-/** How much of a machine each node gets: presets first, sliders below, and the image. */
+/** How much of a machine each node gets, requests and limits; with MPI the launcher and the workers each. */
 export function ResourceSection({ form }: { form: UseFormReturnType<Form> }) {
   const { t } = useTranslation();
-  const horovod = form.values.framework === 'horovod';
+  const launcher = hasLauncher(form.values.framework);
   const pick = (preset: string) => {
     const size = PRESETS[preset as keyof typeof PRESETS] as
       (typeof PRESETS)[keyof typeof PRESETS] | undefined;
@@ -29,58 +17,67 @@ export function ResourceSection({ form }: { form: UseFormReturnType<Form> }) {
     });
   };
   return (
-    <Card withBorder>
-      <Title order={3} size="h5" mb="sm">
-        {horovod ? t('submit.workerResources') : t('submit.resources')}
-      </Title>
-      <Stack>
-        <Radio.Group label={t('submit.preset')} value={form.values.preset} onChange={pick}>
-          <SimpleGrid cols={{ base: 2, sm: 4 }} mt={6} spacing="xs">
-            {(['custom', 'small', 'medium', 'large'] as const).map((preset) => (
-              <Radio.Card key={preset} value={preset} p="xs" radius="md" aria-label={t(`preset.${preset}`)}>
-                <Text size="sm" fw={600}>
-                  {t(`preset.${preset}`)}
-                </Text>
-                <Text size="xs" c="dimmed">
-                  {preset === 'custom'
-                    ? t('preset.customHint')
-                    : `GPU ${PRESETS[preset].gpu} · CPU ${PRESETS[preset].cpu} · ${PRESETS[preset].memory} GB`}
-                </Text>
-              </Radio.Card>
-            ))}
-          </SimpleGrid>
-        </Radio.Group>
-        <Amount form={form} field="gpu" label="GPU" max={16} step={1} />
-        <Amount form={form} field="cpu" limit="cpuLimit" label="CPU" max={64} step={0.5} />
-        <Amount
-          form={form}
-          field="memory"
-          limit="memoryLimit"
-          label={t('submit.memory')}
-          max={256}
-          step={0.5}
-        />
-        <Radio.Group label={t('submit.image')} {...form.getInputProps('imageSource')}>
-          <Group mt={6}>
-            <Radio value="built-in" label={t('submit.builtIn')} />
-            <Radio value="custom" label={t('submit.customImage')} />
-          </Group>
-        </Radio.Group>
-        {form.values.imageSource === 'custom' && (
-          <TextInput
-            label={t('submit.imageAddress')}
-            placeholder="pytorch/pytorch:2.7.1-cuda12.8-cudnn9-runtime"
-            {...form.getInputProps('image')}
+    <>
+      {launcher && (
+        <Card withBorder component="section" aria-label={t('submit.launcher')}>
+          <Title order={3} size="h5">
+            {t('submit.launcher')}
+          </Title>
+          <Text size="sm" c="dimmed" mb="sm">
+            {t('submit.launcherHint')}
+          </Text>
+          <Stack>
+            <Amount form={form} field="launcherCpu" label={t('submit.launcherCpu')} max={16} step={0.25} />
+            <Amount
+              form={form}
+              field="launcherMemory"
+              label={t('submit.launcherMemory')}
+              max={64}
+              step={0.5}
+            />
+          </Stack>
+        </Card>
+      )}
+      <Card withBorder>
+        <Title order={3} size="h5" mb="sm">
+          {launcher ? t('submit.workerResources') : t('submit.resources')}
+        </Title>
+        <Stack>
+          <Radio.Group label={t('submit.preset')} value={form.values.preset} onChange={pick}>
+            <SimpleGrid cols={{ base: 2, xl: 4 }} mt={6} spacing="xs">
+              {(['custom', 'small', 'medium', 'large'] as const).map((preset) => (
+                <Radio.Card key={preset} value={preset} p="xs" radius="md" aria-label={t(`preset.${preset}`)}>
+                  <Text size="sm" fw={600}>
+                    {t(`preset.${preset}`)}
+                  </Text>
+                  <Text size="xs" c="dimmed">
+                    {preset === 'custom'
+                      ? t('preset.customHint')
+                      : `GPU ${PRESETS[preset].gpu} · CPU ${PRESETS[preset].cpu} · ${PRESETS[preset].memory} GB`}
+                  </Text>
+                </Radio.Card>
+              ))}
+            </SimpleGrid>
+          </Radio.Group>
+          <Amount form={form} field="gpu" label="GPU" max={16} step={1} />
+          <Amount form={form} field="cpu" limit="cpuLimit" label="CPU" max={64} step={0.5} />
+          <Amount
+            form={form}
+            field="memory"
+            limit="memoryLimit"
+            label={t('submit.memory')}
+            max={256}
+            step={0.5}
           />
-        )}
-      </Stack>
-    </Card>
+        </Stack>
+      </Card>
+    </>
   );
 }
 
 function Amount(props: {
   form: UseFormReturnType<Form>;
-  field: 'gpu' | 'cpu' | 'memory';
+  field: 'gpu' | 'cpu' | 'memory' | 'launcherCpu' | 'launcherMemory';
   limit?: 'cpuLimit' | 'memoryLimit';
   label: string;
   max: number;
@@ -89,21 +86,25 @@ function Amount(props: {
   const { t } = useTranslation();
   const { form, field, limit, label, max, step } = props;
   const min = field === 'gpu' ? 0 : step;
+  const word = limit === undefined ? t('submit.count') : t('submit.request');
+  // Below the limit moves the limit along; a limit that was set apart stays.
   const set = (value: number) => {
+    const moved =
+      limit !== undefined && (form.values[limit] < value || form.values[limit] === form.values[field]);
     form.setValues({
-      preset: 'custom',
+      ...(field === 'gpu' || limit !== undefined ? { preset: 'custom' } : {}),
       [field]: value,
-      ...(limit !== undefined && form.values[limit] < value && { [limit]: value }),
+      ...(moved && { [limit]: value }),
     });
   };
   return (
-    <Grid align="flex-end" gap="sm">
+    <Grid align="flex-start" gap="sm">
       <Grid.Col span={{ base: 12, sm: limit === undefined ? 9 : 6 }}>
         <Text size="sm" fw={500}>
           {label}
         </Text>
         <Slider
-          mt={6}
+          mt={14}
           min={0}
           max={max}
           step={step}
@@ -113,11 +114,11 @@ function Amount(props: {
           label={null}
         />
       </Grid.Col>
-      <Grid.Col span={{ base: 6, sm: 3 }}>
+      <Grid.Col span={{ base: limit === undefined ? 12 : 6, sm: 3 }}>
         <NumberInput
-          label={limit === undefined ? t('submit.count') : t('submit.request')}
-          aria-label={`${label} ${limit === undefined ? t('submit.count') : t('submit.request')}`}
-          min={min}
+          label={word}
+          aria-label={`${label} ${word}`}
+          min={0}
           step={step}
           value={form.values[field]}
           error={form.errors[field]}
@@ -129,9 +130,11 @@ function Amount(props: {
           <NumberInput
             label={t('submit.limit')}
             aria-label={`${label} ${t('submit.limit')}`}
-            min={form.values[field]}
+            min={0}
             step={step}
-            {...form.getInputProps(limit)}
+            value={form.values[limit]}
+            error={form.errors[limit]}
+            onChange={(value) => form.setValues({ preset: 'custom', [limit]: Number(value) })}
           />
         </Grid.Col>
       )}

@@ -1,11 +1,11 @@
-import { Button, Menu } from '@mantine/core';
-import { IconTemplate } from '@tabler/icons-react';
+import { Button, Menu, Text } from '@mantine/core';
+import { IconHistory, IconTemplate } from '@tabler/icons-react';
 import { useTranslation } from 'react-i18next';
 
-import { type Form, FRAMEWORKS } from './form';
-import { TEMPLATES } from './templates';
+import type { Form } from './form';
+import { filled, TEMPLATES } from './templates';
 
-/** Places to start from: an example for each framework that trains at once, and the job submitted last. */
+/** Places to start from: an example for each runtime that trains at once, and the job submitted last. */
 export function Templates({
   onPick,
   onLast,
@@ -22,15 +22,20 @@ export function Templates({
         </Button>
       </Menu.Target>
       <Menu.Dropdown>
-        {FRAMEWORKS.filter((framework) => TEMPLATES[framework] !== undefined).map((framework) => (
-          <Menu.Item key={framework} onClick={() => onPick({ framework, ...TEMPLATES[framework] })}>
-            {t('submit.example', { framework: t(`framework.${framework}.name`) })}
+        {TEMPLATES.map((template) => (
+          <Menu.Item key={template.runtime} onClick={() => void filled(template).then(onPick)}>
+            {t('submit.example', { framework: t(`framework.${template.form.framework ?? 'pytorch'}.name`) })}
+            <Text size="xs" c="dimmed">
+              {template.runtime}
+            </Text>
           </Menu.Item>
         ))}
         {onLast !== undefined && (
           <>
             <Menu.Divider />
-            <Menu.Item onClick={onLast}>{t('submit.last')}</Menu.Item>
+            <Menu.Item leftSection={<IconHistory size={16} />} onClick={onLast}>
+              {t('submit.last')}
+            </Menu.Item>
           </>
         )}
       </Menu.Dropdown>

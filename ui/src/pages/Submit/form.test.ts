@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { commandOf, curlOf, EMPTY, formOf, requestOf } from './form';
+import { commandOf, curlOf, EMPTY, fieldOf, formOf, requestOf } from './form';
 
 const form = {
   ...EMPTY,
@@ -33,8 +33,19 @@ describe('the form', () => {
     expect(requestOf({ ...form, multiNode: false }, 'u').num_nodes).toBe(1);
   });
 
-  it('never limits below what it requests', () => {
-    expect(requestOf({ ...form, cpuLimit: 1 }, 'u').cpu_limit).toBe('2');
+  it('gives the launcher of Horovod sizes of its own, and PyTorch none', () => {
+    const horovod = requestOf({ ...form, framework: 'horovod', launcherCpu: 0.5, launcherMemory: 2 }, 'u');
+    expect(horovod).toMatchObject({ launcher_cpu: '0.5', launcher_memory: '2Gi' });
+    expect(requestOf(form, 'u')).not.toHaveProperty('launcher_cpu');
+  });
+
+  it('shows an error at its field, rows of lists included', () => {
+    const full = { ...form, volumes: [{ name: 'a', pvc: 'a', mountPath: '/a' }] };
+    expect(fieldOf('num_nodes', full)).toBe('nodes');
+    expect(fieldOf('env_vars[2].name', full)).toBe('environment.2.name');
+    expect(fieldOf('volumes[0].mountPath', full)).toBe('volumes.0.mountPath');
+    expect(fieldOf('volumes[1].memory', full)).toBe('sharedMemory');
+    expect(fieldOf('spec.trainer', full)).toBeUndefined();
   });
 
   it('comes back from its own request', () => {
@@ -44,6 +55,14 @@ describe('the form', () => {
       environment: [{ name: 'EPOCHS', value: '3' }],
       volumes: [{ name: 'data', pvc: 'data', mountPath: '/data', readOnly: true }],
       maxRestarts: 2,
+      framework: 'horovod' as const,
+      launcherCpu: 2,
+      checkpoint: true,
+      checkpointSize: 5,
+      runtime: 'torch-distributed',
+      imageSource: 'container' as const,
+      image: 'a/b:1',
+      selector: [{ name: 'zone', value: 'a' }],
     };
     expect(formOf(requestOf(full, 'u'))).toEqual(full);
   });

@@ -1,10 +1,14 @@
 import type { Schemas } from '@/services/client';
 
+type Request = Schemas['CreateRequest'];
+
 /** The form "distributed training settings" as the page holds it; `requestOf` says what it means to the server. */
 export interface Form {
   namespace: string;
   name: string;
   framework: Framework;
+  /** A runtime other than the framework's own. */
+  runtime: string;
   multiNode: boolean;
   nodes: number;
   preset: string;
@@ -13,7 +17,9 @@ export interface Form {
   memory: number;
   cpuLimit: number;
   memoryLimit: number;
-  imageSource: 'built-in' | 'custom';
+  launcherCpu: number;
+  launcherMemory: number;
+  imageSource: ImageSource;
   image: string;
   codeSource: 'editor' | 'git';
   code: string;
@@ -22,15 +28,26 @@ export interface Form {
   command: string;
   environment: { name: string; value: string }[];
   volumes: Schemas['VolumeRequest'][];
+  selector: { name: string; value: string }[];
   sharedMemory: number;
+  checkpoint: boolean;
+  checkpointSize: number;
   maxRestarts: number | '';
   ttlSeconds: number | '';
   deadlineSeconds: number | '';
   priority: number | '';
 }
 
-export const FRAMEWORKS = ['pytorch', 'tensorflow', 'horovod', 'jax', 'xgboost', 'deepspeed'] as const;
+/** The framework's image, one that is known here, or any by its address. */
+export type ImageSource = 'built-in' | 'custom' | 'container';
+
+export const FRAMEWORKS = ['pytorch', 'tensorflow', 'horovod', 'jax', 'xgboost', 'deepspeed', 'mlx'] as const;
 export type Framework = (typeof FRAMEWORKS)[number];
+
+/** Whether a launcher starts the workers and does not train itself. */
+export function hasLauncher(framework: Framework): boolean {
+  return framework === 'horovod';
+}
 
 /** The sizes of the mockup, per node. */
 export const PRESETS = {
@@ -43,6 +60,7 @@ export const EMPTY: Form = {
   namespace: '',
   name: '',
   framework: 'pytorch',
+  runtime: '',
   multiNode: true,
   nodes: 2,
   preset: 'custom',
@@ -51,6 +69,8 @@ export const EMPTY: Form = {
   memory: 1,
   cpuLimit: 1,
   memoryLimit: 1,
+  launcherCpu: 0.5,
+  launcherMemory: 1,
   imageSource: 'built-in',
   image: '',
   codeSource: 'editor',
@@ -60,38 +80,53 @@ export const EMPTY: Form = {
   command: '',
   environment: [],
   volumes: [],
+  selector: [],
   sharedMemory: 0,
+  checkpoint: false,
+  checkpointSize: 10,
   maxRestarts: '',
   ttlSeconds: '',
   deadlineSeconds: '',
   priority: '',
 };
 
-export function requestOf(form: Form, user: string): Schemas['CreateRequest'] {
+const SHARED_MEMORY = '/dev/shm';
+
+export function requestOf(form: Form, user: string): Request {
   const nodes = form.multiNode ? form.nodes : 1;
   const volumes = [
     ...form.volumes,
     ...(form.sharedMemory > 0
-      ? [{ name: 'dshm', memory: gibibytes(form.sharedMemory), mountPath: '/dev/shm', readOnly: false }]
+      ? [{ name: 'dshm', memory: gibibytes(form.sharedMemory), mountPath: SHARED_MEMORY, readOnly: false }]
       : []),
   ];
+  const selector = form.selector.filter((one) => one.name !== '');
   return {
     user_id: user,
     namespace: form.namespace,
     framework: form.framework,
     num_nodes: nodes,
     cpu_request: String(form.cpu),
-    cpu_limit: String(Math.max(form.cpu, form.cpuLimit)),
+    cpu_limit: String(form.cpuLimit),
     memory_request: gibibytes(form.memory),
-    memory_limit: gibibytes(Math.max(form.memory, form.memoryLimit)),
+    memory_limit: gibibytes(form.memoryLimit),
     gpu_count: form.gpu,
+    ...(hasLauncher(form.framework) && {
+      launcher_cpu: String(form.launcherCpu),
+      launcher_memory: gibibytes(form.launcherMemory),
+    }),
     ...(form.name !== '' && { name: form.name }),
-    ...(form.imageSource === 'custom' && form.image !== '' && { image: form.image }),
+    ...(form.runtime !== '' && { runtime: form.runtime }),
+    ...(form.imageSource !== 'built-in' && form.image !== '' && { image: form.image }),
     ...(form.codeSource === 'editor' ? { training_code: form.code } : { git_repository: form.repository }),
     ...(form.codeSource === 'git' && form.branch !== '' && { git_branch: form.branch }),
     ...(form.command !== '' && { command: form.command }),
     ...(form.environment.length > 0 && { env_vars: form.environment }),
     ...(volumes.length > 0 && { volumes }),
+    ...(selector.length > 0 && {
+      node_selector: Object.fromEntries(selector.map((one) => [one.name, one.value])),
+    }),
+    ...(form.checkpoint && { checkpoint: true, checkpoint_size: gibibytes(form.checkpointSize) }),
     ...(form.maxRestarts !== '' && { max_restarts: form.maxRestarts }),
     ...(form.ttlSeconds !== '' && { ttl_seconds_after_finished: form.ttlSeconds }),
     ...(form.deadlineSeconds !== '' && { deadline_seconds: form.deadlineSeconds }),
@@ -100,10 +135,10 @@ export function requestOf(form: Form, user: string): Schemas['CreateRequest'] {
 }
 
 /** The other way: a create request (a cloned job, the last one) as the form shows it. */
-export function formOf(request: Schemas['CreateRequest']): Form {
+export function formOf(request: Request): Form {
   const nodes = request.num_nodes ?? request.config?.num_nodes ?? 1;
   const shared = (request.volumes ?? []).find(
-    (volume) => volume.mountPath === '/dev/shm' && volume.memory != null,
+    (volume) => volume.mountPath === SHARED_MEMORY && volume.memory != null,
   );
   const cpu = numberOf(request.cpu_request ?? request.config?.cpu_per_node ?? EMPTY.cpu);
   const memory = inGibibytes(request.memory_request ?? request.config?.memory_per_node ?? '1Gi');
@@ -111,6 +146,7 @@ export function formOf(request: Schemas['CreateRequest']): Form {
     ...EMPTY,
     namespace: request.namespace,
     framework: FRAMEWORKS.find((one) => one === request.framework) ?? 'pytorch',
+    runtime: request.runtime ?? '',
     multiNode: nodes > 1,
     nodes: Math.max(2, nodes),
     gpu: request.gpu_count ?? request.config?.gpu_per_node ?? 0,
@@ -118,7 +154,10 @@ export function formOf(request: Schemas['CreateRequest']): Form {
     memory,
     cpuLimit: numberOf(request.cpu_limit ?? cpu),
     memoryLimit: request.memory_limit == null ? memory : inGibibytes(request.memory_limit),
-    imageSource: request.image == null ? 'built-in' : 'custom',
+    launcherCpu: numberOf(request.launcher_cpu ?? EMPTY.launcherCpu),
+    launcherMemory:
+      request.launcher_memory == null ? EMPTY.launcherMemory : inGibibytes(request.launcher_memory),
+    imageSource: request.image == null ? 'built-in' : 'container',
     image: request.image ?? '',
     codeSource: request.git_repository == null ? 'editor' : 'git',
     code: request.training_code ?? '',
@@ -127,7 +166,11 @@ export function formOf(request: Schemas['CreateRequest']): Form {
     command: request.command ?? '',
     environment: (request.env_vars ?? []).map(({ name, value }) => ({ name, value: value ?? '' })),
     volumes: (request.volumes ?? []).filter((volume) => volume !== shared),
+    selector: Object.entries(request.node_selector ?? {}).map(([name, value]) => ({ name, value })),
     sharedMemory: shared?.memory == null ? 0 : inGibibytes(shared.memory),
+    checkpoint: request.checkpoint ?? false,
+    checkpointSize:
+      request.checkpoint_size == null ? EMPTY.checkpointSize : inGibibytes(request.checkpoint_size),
     maxRestarts: request.max_restarts ?? '',
     ttlSeconds: request.ttl_seconds_after_finished ?? '',
     deadlineSeconds: request.deadline_seconds ?? '',
@@ -135,13 +178,61 @@ export function formOf(request: Schemas['CreateRequest']): Form {
   };
 }
 
+/** The fields of the server's answers, by the field of the form that shows them. */
+const FIELDS: Record<string, keyof Form> = {
+  name: 'name',
+  namespace: 'namespace',
+  framework: 'framework',
+  runtime: 'runtime',
+  num_nodes: 'nodes',
+  gpu_count: 'gpu',
+  cpu_request: 'cpu',
+  cpu_limit: 'cpuLimit',
+  memory_request: 'memory',
+  memory_limit: 'memoryLimit',
+  launcher_cpu: 'launcherCpu',
+  launcher_memory: 'launcherMemory',
+  image: 'image',
+  training_code: 'code',
+  git_repository: 'repository',
+  git_branch: 'branch',
+  command: 'command',
+  checkpoint_size: 'checkpointSize',
+  max_restarts: 'maxRestarts',
+  ttl_seconds_after_finished: 'ttlSeconds',
+  deadline_seconds: 'deadlineSeconds',
+  priority: 'priority',
+};
+
+/** The field of the form that a field of a request is, such as `environment.0.name` for `env_vars[0].name`. */
+export function fieldOf(path: string, form: Form): string | undefined {
+  const item = /^(env_vars|volumes)\[(\d+)\](?:\.(\w+))?/.exec(path);
+  if (item === null) return FIELDS[path];
+  const [, list, index = '0', field] = item;
+  if (list === 'env_vars') return `environment.${index}.${field ?? 'name'}`;
+  // Shared memory is the last volume of the request and no row of the form.
+  if (Number(index) >= form.volumes.length) return 'sharedMemory';
+  return `volumes.${index}.${field ?? 'name'}`;
+}
+
 /** The same request for a terminal. */
-export function curlOf(request: Schemas['CreateRequest'], origin: string): string {
+export function curlOf(request: Request, origin: string): string {
   const body = JSON.stringify(request, null, 2).replaceAll("'", "'\\''");
   return `curl -X POST ${origin}/api/trainjob/create \\\n  -H "Authorization: Bearer $ASTRAGO_TOKEN" \\\n  -H 'Content-Type: application/json' \\\n  -d '${body}'`;
 }
 
-export function commandOf(request: Schemas['CreateRequest']): string {
+/** What `astrago run` has no option for; the other copies have all of it. */
+export function notInCommand(request: Request): string[] {
+  const missing: (keyof Request)[] = [
+    'launcher_cpu',
+    'git_repository',
+    'node_selector',
+    'ttl_seconds_after_finished',
+  ];
+  return missing.filter((field) => request[field] != null);
+}
+
+export function commandOf(request: Request): string {
   const parts = [
     'astrago run train.py',
     `--nodes ${request.num_nodes ?? 1}`,
@@ -155,6 +246,7 @@ export function commandOf(request: Schemas['CreateRequest']): string {
       (variable) => `--env ${quoted(`${variable.name}=${variable.value ?? ''}`)}`,
     ),
     ...(request.max_restarts == null ? [] : [`--max-restarts ${request.max_restarts}`]),
+    ...(request.checkpoint === true ? ['--checkpoint'] : []),
     ...(request.name == null ? [] : [`--name ${request.name}`]),
   ];
   return parts.join(' \\\n  ');

@@ -1,4 +1,4 @@
-import { Button, Grid, Group, Stack, Title } from '@mantine/core';
+import { Button, Grid, Group, Stack, Text, Title } from '@mantine/core';
 import { useForm } from '@mantine/form';
 import { notifications } from '@mantine/notifications';
 import { useEffect, useMemo, useRef } from 'react';
@@ -7,13 +7,17 @@ import { useNavigate, useSearchParams } from 'react-router';
 
 import { ErrorNote } from '@/components/ErrorNote';
 import { useSettled } from '@/libs/debounced';
+import { useRefusal } from '@/libs/saying';
 import { ROUTES } from '@/routes';
 import { ApiError, type Schemas } from '@/services/client';
 import { cloneOf, useCreate, useFit, usePreview } from '@/services/jobs';
+import { useRuntimes } from '@/services/places';
 
 import { CodeSection } from './CodeSection';
-import { EMPTY, type Form, formOf, requestOf } from './form';
+import { EMPTY, fieldOf, type Form, formOf, FRAMEWORKS, requestOf } from './form';
 import { FrameworkSection } from './FrameworkSection';
+import { rememberImage } from './images';
+import { ImageSection } from './ImageSection';
 import { MoreSection } from './MoreSection';
 import { PreviewPane } from './PreviewPane';
 import { ResourceSection } from './ResourceSection';
@@ -21,31 +25,13 @@ import { Templates } from './Templates';
 
 const LAST = 'astrago.last-request';
 
-/** The fields of the server's answers, by the field of the form that shows them. */
-const FIELDS: Record<string, keyof Form> = {
-  name: 'name',
-  namespace: 'namespace',
-  framework: 'framework',
-  num_nodes: 'nodes',
-  gpu_count: 'gpu',
-  cpu_request: 'cpu',
-  cpu_limit: 'cpuLimit',
-  memory_request: 'memory',
-  memory_limit: 'memoryLimit',
-  image: 'image',
-  training_code: 'code',
-  git_repository: 'repository',
-  git_branch: 'branch',
-  command: 'command',
-  max_restarts: 'maxRestarts',
-  ttl_seconds_after_finished: 'ttlSeconds',
-  deadline_seconds: 'deadlineSeconds',
-  priority: 'priority',
-};
+/** What stands in for the code until there is some, so that the preview has something to show from the start. */
+const STAND_IN = '# train.py\n';
 
 export function Submit({ me }: { me: Schemas['WhoAmI'] }) {
   const { t } = useTranslation();
   const navigate = useNavigate();
+  const refused = useRefusal();
   const [search] = useSearchParams();
   const initial = useMemo(() => ({ ...EMPTY, namespace: me.namespace ?? 'default' }), [me]);
   const form = useForm<Form>({ initialValues: initial });
@@ -64,25 +50,48 @@ export function Submit({ me }: { me: Schemas['WhoAmI'] }) {
     );
   }, [clone, setValues]);
 
+  // From the catalogue: a runtime, and the framework that it is for.
+  const wanted = search.get('runtime');
+  const runtimes = useRuntimes();
+  const runtime = runtimes.data?.find((one) => one.name === wanted);
+  useEffect(() => {
+    if (runtime === undefined) return;
+    const framework = FRAMEWORKS.find((one) => runtime.name.startsWith(one)) ?? 'pytorch';
+    setValues({ runtime: runtime.name, framework });
+  }, [runtime, setValues]);
+
   const request = useMemo(() => requestOf(form.values, me.user), [form.values, me.user]);
   const settled = useSettled(request);
-  const ready = settled.training_code !== '' || settled.git_repository != null;
-  const preview = usePreview(ready ? settled : undefined);
-  const fit = useFit(ready ? settled : undefined);
+  const hasCode = (one: Schemas['CreateRequest']) =>
+    (one.training_code ?? '') !== '' || (one.git_repository ?? '') !== '';
+  const ready = hasCode(request);
+  const shown = useMemo(() => {
+    if (hasCode(settled)) return settled;
+    const standing = { ...settled, training_code: STAND_IN };
+    delete standing.git_repository;
+    delete standing.git_branch;
+    return standing;
+  }, [settled]);
+  const preview = usePreview(shown);
+  const fit = useFit(shown);
 
   const { setErrors } = form;
   const problems = preview.error ?? create.error;
+  const values = useRef(form.values);
+  useEffect(() => {
+    values.current = form.values;
+  }, [form.values]);
   useEffect(() => {
     const fields = problems instanceof ApiError ? problems.fields : [];
     setErrors(
       Object.fromEntries(
         fields.flatMap((field) => {
-          const shown = FIELDS[field.field];
-          return shown === undefined ? [] : [[shown, field.message]];
+          const at = fieldOf(field.field, values.current);
+          return at === undefined ? [] : [[at, refused(field.message)]];
         }),
       ),
     );
-  }, [problems, setErrors]);
+  }, [problems, setErrors, refused]);
 
   const submit = () =>
     create.mutate(
@@ -90,6 +99,7 @@ export function Submit({ me }: { me: Schemas['WhoAmI'] }) {
       {
         onSuccess: (created) => {
           localStorage.setItem(LAST, JSON.stringify(request));
+          rememberImage(request.image);
           attempt.current = crypto.randomUUID();
           void navigate(ROUTES.job.path(created.namespace, created.trainjob_name));
         },
@@ -121,6 +131,7 @@ export function Submit({ me }: { me: Schemas['WhoAmI'] }) {
             <FrameworkSection form={form} />
             <CodeSection form={form} />
             <ResourceSection form={form} />
+            <ImageSection form={form} />
             <MoreSection form={form} />
             {create.error !== null && <ErrorNote error={create.error} />}
             <Group>
@@ -130,17 +141,16 @@ export function Submit({ me }: { me: Schemas['WhoAmI'] }) {
               <Button variant="default" onClick={() => form.setValues(initial)}>
                 {t('submit.reset')}
               </Button>
+              {!ready && (
+                <Text size="sm" c="dimmed">
+                  {t('submit.needsCode')}
+                </Text>
+              )}
             </Group>
           </Stack>
         </Grid.Col>
         <Grid.Col span={{ base: 12, lg: 5 }}>
-          <PreviewPane
-            request={request}
-            preview={preview.data}
-            error={preview.error}
-            fit={fit.data}
-            ready={ready}
-          />
+          <PreviewPane request={request} preview={preview.data} error={preview.error} fit={fit.data} />
         </Grid.Col>
       </Grid>
     </form>

@@ -10,19 +10,41 @@ import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
 import { type Action, useJobAction } from '@/services/jobs';
 
-/** What can be done with the job in its present state. What loses something is asked first. */
+/** What can be done with the job in its present state. What loses something is asked first; the rest can be undone. */
 export function Actions({ job }: { job: Schemas['JobDetail'] }) {
   const { t } = useTranslation();
   const navigate = useNavigate();
   const action = useJobAction();
 
-  const act = (what: Action) =>
+  const act = (what: Action, undo?: Action) =>
     action.mutate(
       { key: job, action: what },
       {
-        onSuccess: () => {
-          notifications.show({ message: t(`action.done.${what}`, { name: job.name }) });
+        onSuccess: (made) => {
+          const id = notifications.show({
+            autoClose: undo === undefined ? 4000 : 10_000,
+            message: (
+              <Group justify="space-between" wrap="nowrap">
+                <Text size="sm">{t(`action.done.${what}`, { name: job.name })}</Text>
+                {undo !== undefined && (
+                  <Button
+                    size="compact-xs"
+                    variant="light"
+                    onClick={() => {
+                      notifications.hide(id);
+                      act(undo);
+                    }}
+                  >
+                    {t('action.undo')}
+                  </Button>
+                )}
+              </Group>
+            ),
+          });
           if (what === 'delete') void navigate(ROUTES.jobs);
+          // Started again, it is a job of its own.
+          if (what === 'restart' && made !== undefined)
+            void navigate(ROUTES.job.path(made.namespace, made.trainjob_name));
         },
         onError: (error) => notifications.show({ color: 'red', message: error.message }),
       },
@@ -45,34 +67,32 @@ export function Actions({ job }: { job: Schemas['JobDetail'] }) {
           variant="default"
           size="xs"
           leftSection={<IconPlayerPause size={14} />}
-          onClick={() => act('suspend')}
+          onClick={() => act('suspend', 'resume')}
           loading={busy}
         >
           {t('action.suspend')}
         </Button>
       )}
-      {job.state === 'Suspended' && (
+      {job.state === 'Suspended' && !job.archived && (
         <Button
           variant="default"
           size="xs"
           leftSection={<IconPlayerPlay size={14} />}
-          onClick={() => act('resume')}
+          onClick={() => act('resume', 'suspend')}
           loading={busy}
         >
           {t('action.resume')}
         </Button>
       )}
-      {!job.archived && (
-        <Button
-          variant="default"
-          size="xs"
-          leftSection={<IconRefresh size={14} />}
-          onClick={() => confirm('restart')}
-          loading={busy}
-        >
-          {t('action.restart')}
-        </Button>
-      )}
+      <Button
+        variant="default"
+        size="xs"
+        leftSection={<IconRefresh size={14} />}
+        onClick={() => confirm('restart')}
+        loading={busy}
+      >
+        {t('action.restart')}
+      </Button>
       <Button
         variant="default"
         size="xs"

@@ -1,52 +1,110 @@
-import { Button, Group, SegmentedControl, Select, Stack, Text } from '@mantine/core';
+import { Button, Group, Select, Stack, Switch } from '@mantine/core';
 import { IconDownload } from '@tabler/icons-react';
-import { useState } from 'react';
+import { useCallback, useMemo, useState } from 'react';
 import { useTranslation } from 'react-i18next';
+import { useSearchParams } from 'react-router';
 
+import { ErrorNote } from '@/components/ErrorNote';
 import { LogView } from '@/components/LogView';
+import { isFinished } from '@/libs/state';
+import { moment } from '@/libs/time';
+import type { Found } from '@/libs/window';
 import type { Schemas } from '@/services/client';
-import { downloadUrl, useLogStream } from '@/services/logs';
+import {
+  downloadUrl,
+  type LogQuery,
+  type LogSource,
+  markerOf,
+  useLog,
+  useLogAttempts,
+  useLogSearch,
+} from '@/services/logs';
+
+import { LogHits, LogSearch } from './LogSearch';
 
 /** The log of all workers merged by time, or of one; live, and after the end from the record. */
 export function Logs({ job }: { job: Schemas['JobDetail'] }) {
   const { t } = useTranslation();
-  const [worker, setWorker] = useState<string>('all');
-  const [attempt, setAttempt] = useState<'current' | 'previous'>('current');
-  const source = {
-    namespace: job.namespace,
-    name: job.name,
-    worker: worker === 'all' ? undefined : Number(worker),
-    previous: attempt === 'previous',
-  };
-  const { lines, version, state } = useLogStream(source);
+  const [search, setSearch] = useSearchParams();
+  const [wrap, setWrap] = useState(false);
+  const [times, setTimes] = useState(false);
+  const [follow, setFollow] = useState(true);
+  const [target, setTarget] = useState<Found>();
+  const { namespace, name } = job;
+  const worker = search.get('worker');
+  const attempt = Number(search.get('attempt') ?? 0);
+  const source = useMemo<LogSource>(
+    () => ({ namespace, name, worker: worker === null ? undefined : Number(worker), attempt }),
+    [namespace, name, worker, attempt],
+  );
+  const log = useLog(source);
+
+  const [query, setQuery] = useState<LogQuery>({
+    text: search.get('q') ?? '',
+    regex: search.has('regex'),
+    matchCase: search.has('case'),
+  });
+  const found = useLogSearch(source, query, attempt === 0 && !isFinished(job.state));
+  const marker = useMemo(() => markerOf(query), [query]);
   const workers = [...new Set(job.nodes.map((node) => node.worker))].sort((a, b) => a - b);
+
+  const set = (values: Record<string, string | undefined>) =>
+    setSearch(
+      (previous) => {
+        const next = new URLSearchParams(previous);
+        for (const [key, value] of Object.entries(values)) {
+          if (value === undefined || value === '') next.delete(key);
+          else next.set(key, value);
+        }
+        return next;
+      },
+      { replace: true },
+    );
+
+  const { window: held, go } = log;
+  const show = useCallback(
+    (line: Found) => {
+      setFollow(false);
+      const there = held.find(line) >= 0 ? Promise.resolve() : go({ around: line.place });
+      void there.then(() => setTarget({ ...line }));
+    },
+    [held, go],
+  );
+  // A line of another attempt or worker is not shown in this one.
+  const elsewhere = (values: Record<string, string | undefined>) => {
+    setTarget(undefined);
+    setFollow(true);
+    set(values);
+  };
 
   return (
     <Stack gap="sm">
       <Group gap="sm">
         <Select
-          w={180}
+          w={170}
+          size="xs"
           aria-label={t('logs.worker')}
           data={[
             { value: 'all', label: t('logs.all') },
             ...workers.map((one) => ({ value: String(one), label: t('job.worker', { worker: one }) })),
           ]}
-          value={worker}
-          onChange={(value) => setWorker(value ?? 'all')}
+          value={worker ?? 'all'}
+          onChange={(value) => elsewhere({ worker: value === 'all' ? undefined : (value ?? undefined) })}
           allowDeselect={false}
         />
-        {(job.restarts > 0 || attempt === 'previous') && (
-          <SegmentedControl
-            size="xs"
-            aria-label={t('logs.attempt')}
-            data={[
-              { value: 'current', label: t('logs.current') },
-              { value: 'previous', label: t('logs.previousAttempt') },
-            ]}
-            value={attempt}
-            onChange={(value) => setAttempt(value as 'current' | 'previous')}
-          />
-        )}
+        <Attempts job={job} attempt={attempt} onPick={(back) => elsewhere({ attempt: back })} />
+        <Switch
+          size="xs"
+          label={t('logs.wrap')}
+          checked={wrap}
+          onChange={(event) => setWrap(event.currentTarget.checked)}
+        />
+        <Switch
+          size="xs"
+          label={t('logs.times')}
+          checked={times}
+          onChange={(event) => setTimes(event.currentTarget.checked)}
+        />
         <Button
           component="a"
           href={downloadUrl(source)}
@@ -59,10 +117,65 @@ export function Logs({ job }: { job: Schemas['JobDetail'] }) {
           {t('logs.download')}
         </Button>
       </Group>
-      <LogView lines={lines} version={version} showWorker={worker === 'all' && workers.length > 1} />
-      <Text size="xs" c="dimmed" role="status">
-        {t(`logs.stream.${state}`)}
-      </Text>
+      {log.error !== undefined && <ErrorNote error={log.error} onRetry={() => void log.go({})} />}
+      <LogView
+        log={log}
+        follow={follow}
+        onFollow={setFollow}
+        wrap={wrap}
+        times={times}
+        showWorker={worker === null && workers.length > 1}
+        marker={marker}
+        target={target}
+      >
+        <LogSearch
+          query={query}
+          onQuery={(next) => {
+            setQuery(next);
+            set({
+              q: next.text,
+              regex: next.regex ? '1' : undefined,
+              case: next.matchCase ? '1' : undefined,
+            });
+          }}
+          result={found.data}
+          error={found.error}
+          busy={found.isFetching}
+          target={target}
+          onShow={show}
+        />
+      </LogView>
+      {found.data !== undefined && query.text !== '' && (
+        <LogHits result={found.data} marker={marker} target={target} onShow={show} />
+      )}
     </Stack>
+  );
+}
+
+/** The attempts of the job, when there was more than one. */
+function Attempts(props: {
+  job: Schemas['JobDetail'];
+  attempt: number;
+  onPick: (back: string | undefined) => void;
+}) {
+  const { t, i18n } = useTranslation();
+  const attempts = useLogAttempts(props.job, props.job.restarts);
+  const all = attempts.data ?? [];
+  if (all.length < 2 && props.attempt === 0) return null;
+  const label = (one: Schemas['LogAttempt']) =>
+    t(one.back === 0 ? 'logs.attemptLast' : 'logs.attemptOf', {
+      number: all.length - one.back,
+      when: moment(one.started_at, i18n.language),
+    });
+  return (
+    <Select
+      w={290}
+      size="xs"
+      aria-label={t('logs.attempt')}
+      data={all.map((one) => ({ value: String(one.back), label: label(one) }))}
+      value={String(props.attempt)}
+      onChange={(value) => props.onPick(value === '0' ? undefined : (value ?? undefined))}
+      allowDeselect={false}
+    />
   );
 }

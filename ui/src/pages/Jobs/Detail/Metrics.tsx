@@ -1,4 +1,14 @@
-import { Card, Group, MultiSelect, SegmentedControl, SimpleGrid, Slider, Stack, Text } from '@mantine/core';
+import {
+  Card,
+  Group,
+  MultiSelect,
+  SegmentedControl,
+  SimpleGrid,
+  Slider,
+  Stack,
+  Text,
+  Title,
+} from '@mantine/core';
 import { useQueries } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import { useTranslation } from 'react-i18next';
@@ -6,10 +16,11 @@ import { useTranslation } from 'react-i18next';
 import { Curve, type Series } from '@/components/Curve';
 import { Empty } from '@/components/Empty';
 import { answered, client, type Schemas } from '@/services/client';
-import { type JobKey, useJobs } from '@/services/jobs';
+import { type JobKey, useJobs, useJobUsage } from '@/services/jobs';
+import type { UsagePoint } from '@/services/usage';
 
 /** Curves of everything the job reports, one per worker, and beside them those of other jobs to compare with. */
-export function Metrics({ jobKey }: { jobKey: JobKey }) {
+export function Metrics({ jobKey, job }: { jobKey: JobKey; job: Schemas['JobDetail'] }) {
   const { t } = useTranslation();
   const [smoothing, setSmoothing] = useState(0);
   const [axis, setAxis] = useState<'step' | 'time'>('step');
@@ -85,7 +96,58 @@ export function Metrics({ jobKey }: { jobKey: JobKey }) {
           ))}
         </SimpleGrid>
       )}
+      {charts.length > 0 && (
+        <Text size="xs" c="dimmed">
+          {t('metrics.hint')}
+        </Text>
+      )}
+      <UsageCharts job={job} />
     </Stack>
+  );
+}
+
+/** What the nodes really used, where the server measures it. */
+function UsageCharts({ job }: { job: Schemas['JobDetail'] }) {
+  const { t } = useTranslation();
+  const usage = useJobUsage(job);
+  const charts = useMemo(() => {
+    const all = usage.data?.series ?? [];
+    const of = (read: (point: UsagePoint) => number | null | undefined): Series[] =>
+      all
+        .map((one) => ({
+          label: `#${one.worker ?? 0}`,
+          points: one.points.flatMap((point) => {
+            const y = read(point);
+            return y == null ? [] : [{ x: Date.parse(point.time), y }];
+          }),
+        }))
+        .filter((one) => one.points.length > 0);
+    return [
+      { key: 'cpu' as const, series: of((point) => point.cpu) },
+      { key: 'memory' as const, series: of((point) => point.memory / 2 ** 30) },
+      { key: 'gpu' as const, series: of((point) => point.gpu) },
+    ].filter((chart) => chart.series.length > 0);
+  }, [usage.data]);
+  if (charts.length === 0) return null;
+  return (
+    <>
+      <Title order={3} size="h5">
+        {t('metrics.usage')}
+      </Title>
+      <SimpleGrid cols={{ base: 1, lg: 2 }}>
+        {charts.map((chart) => (
+          <Card key={chart.key} withBorder padding="xs" data-usage={chart.key}>
+            <Curve
+              title={t(`metrics.${chart.key}`)}
+              series={chart.series}
+              smoothing={0}
+              time
+              xLabel={t('metrics.time')}
+            />
+          </Card>
+        ))}
+      </SimpleGrid>
+    </>
   );
 }
 

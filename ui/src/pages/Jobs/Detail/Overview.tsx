@@ -1,34 +1,27 @@
-import {
-  Badge,
-  Card,
-  Code,
-  Grid,
-  Group,
-  Progress,
-  SimpleGrid,
-  Stack,
-  Table,
-  Text,
-  Title,
-  Tooltip,
-} from '@mantine/core';
+import { Card, Code, Grid, Group, Progress, Stack, Table, Text } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { amounts } from '@/libs/amounts';
-import { between, duration, moment } from '@/libs/time';
+import { useSaying } from '@/libs/saying';
+import { useStep } from '@/libs/step';
+import { duration, moment } from '@/libs/time';
 import type { Schemas } from '@/services/client';
+
+import { Nodes } from './Nodes';
+import { Timeline } from './Timeline';
 
 type Job = Schemas['JobDetail'];
 
 export function Overview({ job }: { job: Job }) {
   const { t } = useTranslation();
+  const step = useStep();
   return (
     <Stack>
       {job.progress != null && (
         <Card withBorder>
           <Group justify="space-between" mb={6}>
-            <Text fw={600}>{job.progress.step}</Text>
+            <Text fw={600}>{step(job.progress.step)}</Text>
             <Text size="sm">
               {job.progress.percent.toFixed(0)} %
               {job.progress.remaining_seconds != null &&
@@ -36,75 +29,42 @@ export function Overview({ job }: { job: Job }) {
             </Text>
           </Group>
           <Progress value={job.progress.percent} aria-label={t('jobs.progress')} />
+          {job.metrics.length > 0 && (
+            <Group mt="xs" gap="lg">
+              {job.metrics.slice(0, 6).map((metric) => (
+                <Text key={metric.name} size="sm">
+                  {metric.name} <b>{Number(metric.value.toPrecision(5))}</b>
+                </Text>
+              ))}
+            </Group>
+          )}
         </Card>
       )}
-      <Timeline timeline={job.timeline} />
+      <Timeline job={job} />
       <Grid>
         <Grid.Col span={{ base: 12, md: 5 }}>
           <Facts job={job} />
         </Grid.Col>
         <Grid.Col span={{ base: 12, md: 7 }}>
-          <Nodes nodes={job.nodes} />
+          <Nodes job={job} />
         </Grid.Col>
       </Grid>
     </Stack>
   );
 }
 
-/** Where the time went: waiting, starting, training. */
-function Timeline({ timeline }: { timeline: Schemas['Timeline'] }) {
-  const { t } = useTranslation();
-  const parts = [
-    { label: t('job.queued'), seconds: timeline.queued_seconds, color: 'gray' },
-    { label: t('job.starting'), seconds: timeline.starting_seconds, color: 'yellow' },
-    { label: t('job.training'), seconds: timeline.training_seconds, color: 'blue' },
-  ].filter((part) => part.seconds != null);
-  const total = Math.max(
-    1,
-    parts.reduce((sum, part) => sum + (part.seconds ?? 0), 0),
-  );
-  if (parts.length === 0) return null;
-  return (
-    <Card withBorder>
-      <Title order={3} size="h5" mb="xs">
-        {t('job.timeline')}
-      </Title>
-      <Progress.Root size="lg" aria-label={t('job.timeline')}>
-        {parts.map((part) => (
-          <Tooltip key={part.label} label={`${part.label}: ${duration((part.seconds ?? 0) * 1000)}`}>
-            <Progress.Section
-              value={((part.seconds ?? 0) / total) * 100}
-              color={part.color}
-              aria-label={part.label}
-            />
-          </Tooltip>
-        ))}
-      </Progress.Root>
-      <Group mt={6} gap="lg">
-        {parts.map((part) => (
-          <Group key={part.label} gap={6}>
-            <Badge circle size="xs" color={part.color} />
-            <Text size="xs">
-              {part.label} {duration((part.seconds ?? 0) * 1000)}
-            </Text>
-          </Group>
-        ))}
-      </Group>
-    </Card>
-  );
-}
-
 function Facts({ job }: { job: Job }) {
   const { t, i18n } = useTranslation();
+  const say = useSaying();
   const rows: [string, ReactNode][] = [
-    [t('job.message'), job.message],
+    [t('job.message'), say(job)],
     [t('jobs.user'), job.user ?? '–'],
     [t('job.runtime'), job.runtime],
     [t('job.image'), job.image ?? '–'],
     [
       t('job.command'),
       <Code key="command" block mah={140} tabIndex={0} aria-label={t('job.command')} role="region">
-        {job.command.join(' ') || '–'}
+        {job.command.join(' ').trim() || '–'}
       </Code>,
     ],
     [t('job.perNode'), amounts(job.per_node)],
@@ -138,57 +98,6 @@ function Facts({ job }: { job: Job }) {
           ))}
         </Table.Tbody>
       </Table>
-    </Card>
-  );
-}
-
-function nodeColor(state: string): string {
-  if (state === 'Running') return 'blue';
-  if (state === 'Succeeded') return 'green';
-  return state === 'Pending' ? 'gray' : 'red';
-}
-
-/** The nodes as a grid: with hundreds of them, the one that differs stands out. */
-function Nodes({ nodes }: { nodes: Schemas['JobNode'][] }) {
-  const { t } = useTranslation();
-  return (
-    <Card withBorder>
-      <Title order={3} size="h5" mb="xs">
-        {t('job.nodes', { count: nodes.length })}
-      </Title>
-      <SimpleGrid cols={{ base: 1, xs: 2, lg: 3 }} spacing="xs">
-        {nodes.map((node) => (
-          <Card key={node.pod} withBorder padding="xs" data-worker={node.worker}>
-            <Group justify="space-between" gap={4}>
-              <Text size="sm" fw={600}>
-                {node.role === 'node' ? t('job.worker', { worker: node.worker }) : node.role}
-              </Text>
-              <Badge size="sm" variant="light" color={nodeColor(node.state)} tt="none">
-                {node.state}
-              </Badge>
-            </Group>
-            <Text size="xs" c="dimmed" style={{ wordBreak: 'break-all' }}>
-              {node.pod}
-            </Text>
-            <Text size="xs" c="dimmed">
-              {[node.machine, node.address, between(node.started_at, node.finished_at)]
-                .filter(Boolean)
-                .join(' · ')}
-            </Text>
-            {(node.exit_code != null || node.restarts > 0) && (
-              <Text size="xs">
-                {node.exit_code != null && t('job.exit', { code: node.exit_code })}
-                {node.restarts > 0 && ` · ${t('jobs.restarts', { count: node.restarts })}`}
-              </Text>
-            )}
-            {node.message != null && node.state !== 'Succeeded' && (
-              <Text size="xs" c="red" lineClamp={3} title={node.message}>
-                {node.message}
-              </Text>
-            )}
-          </Card>
-        ))}
-      </SimpleGrid>
     </Card>
   );
 }

@@ -15,9 +15,10 @@ import { Overview } from './Overview';
 const Logs = lazy(() => import('./Logs').then((tab) => ({ default: tab.Logs })));
 const Metrics = lazy(() => import('./Metrics').then((tab) => ({ default: tab.Metrics })));
 const Events = lazy(() => import('./Events').then((tab) => ({ default: tab.Events })));
+const Preview = lazy(() => import('./Preview').then((tab) => ({ default: tab.Preview })));
 const Manifest = lazy(() => import('./Manifest').then((tab) => ({ default: tab.Manifest })));
 
-const TABS = ['overview', 'logs', 'metrics', 'events', 'manifest'] as const;
+const TABS = ['overview', 'logs', 'metrics', 'events', 'manifest', 'preview'] as const;
 
 /** One job: what it does, why it waits or failed, its nodes, logs, curves, events and YAML. */
 export function JobDetail() {
@@ -47,7 +48,7 @@ export function JobDetail() {
         {job.data !== undefined && <Actions job={job.data} />}
       </Group>
       {job.error !== null && <ErrorNote error={job.error} onRetry={() => void job.refetch()} />}
-      {job.data?.failure != null && <FailureNote failure={job.data.failure} />}
+      {job.data?.failure != null && <FailureNote failure={job.data.failure} jobKey={key} />}
       {job.data?.waiting != null && <WaitingNote waiting={job.data.waiting} />}
       <Tabs
         value={tab}
@@ -67,8 +68,11 @@ export function JobDetail() {
           <Tabs.Panel value="logs">
             {tab === 'logs' && job.data !== undefined && <Logs job={job.data} />}
           </Tabs.Panel>
-          <Tabs.Panel value="metrics">{tab === 'metrics' && <Metrics jobKey={key} />}</Tabs.Panel>
+          <Tabs.Panel value="metrics">
+            {tab === 'metrics' && job.data !== undefined && <Metrics jobKey={key} job={job.data} />}
+          </Tabs.Panel>
           <Tabs.Panel value="events">{tab === 'events' && <Events jobKey={key} />}</Tabs.Panel>
+          <Tabs.Panel value="preview">{tab === 'preview' && <Preview jobKey={key} />}</Tabs.Panel>
           <Tabs.Panel value="manifest">{tab === 'manifest' && <Manifest jobKey={key} />}</Tabs.Panel>
         </Suspense>
       </Tabs>

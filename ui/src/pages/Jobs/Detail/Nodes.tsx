@@ -1,0 +1,157 @@
+import { Anchor, Badge, Card, Group, Progress, SimpleGrid, Text, Title, Tooltip } from '@mantine/core';
+import { useTranslation } from 'react-i18next';
+import { Link } from 'react-router';
+
+import { bytes, cores } from '@/libs/amounts';
+import { between } from '@/libs/time';
+import { ROUTES } from '@/routes';
+import type { Schemas } from '@/services/client';
+import { useJobUsage } from '@/services/jobs';
+import type { UsagePoint } from '@/services/usage';
+
+import classes from './Nodes.module.css';
+
+type Node = Schemas['JobNode'];
+
+/** Above this, a card for each would hide the one that differs. */
+const CARDS = 12;
+
+/** The nodes as a grid with each one's state and use; each leads to its log. */
+export function Nodes({ job }: { job: Schemas['JobDetail'] }) {
+  const { t } = useTranslation();
+  const usage = useJobUsage(job);
+  const used = (node: Node) =>
+    usage.data?.series.find((one) => one.worker === node.worker && node.role === 'node')?.points.at(-1);
+  const { nodes } = job;
+  return (
+    <Card withBorder>
+      <Title order={3} size="h5" mb="xs">
+        {t('job.nodes', { count: nodes.length })}
+      </Title>
+      {nodes.length <= CARDS ? (
+        <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="xs">
+          {nodes.map((node) => (
+            <NodeCard key={node.pod} job={job} node={node} used={used(node)} />
+          ))}
+        </SimpleGrid>
+      ) : (
+        <div className={classes.tiles}>
+          {nodes.map((node) => (
+            <Tooltip
+              key={node.pod}
+              label={`${nameOf(node, t)} · ${stateWord(node.state, t)}${node.message == null ? '' : ` · ${node.message}`}`}
+            >
+              <Link
+                to={logsOf(job, node)}
+                className={classes.tile}
+                data-worker={node.worker}
+                data-color={nodeColor(node.state)}
+                aria-label={`${nameOf(node, t)}: ${stateWord(node.state, t)}`}
+              >
+                {node.role === 'node' ? node.worker : node.role.slice(0, 1)}
+              </Link>
+            </Tooltip>
+          ))}
+        </div>
+      )}
+    </Card>
+  );
+}
+
+function NodeCard(props: { job: Schemas['JobDetail']; node: Node; used: UsagePoint | undefined }) {
+  const { t } = useTranslation();
+  const { job, node, used } = props;
+  return (
+    <Card withBorder padding="xs" data-worker={node.worker}>
+      <Group justify="space-between" gap={4} wrap="nowrap">
+        <Anchor component={Link} to={logsOf(job, node)} size="sm" fw={600}>
+          {nameOf(node, t)}
+        </Anchor>
+        <Badge size="sm" variant="light" color={nodeColor(node.state)} tt="none">
+          {stateWord(node.state, t)}
+        </Badge>
+      </Group>
+      <Text size="xs" c="dimmed" style={{ wordBreak: 'break-all' }}>
+        {node.pod}
+      </Text>
+      <Text size="xs" c="dimmed">
+        {[node.machine, node.address, between(node.started_at, node.finished_at)].filter(Boolean).join(' · ')}
+      </Text>
+      {used !== undefined && node.state === 'Running' && (
+        <>
+          <Use label="CPU" used={used.cpu} of={job.per_node.cpu} text={cores} />
+          <Use label={t('nodes.memory')} used={used.memory} of={job.per_node.memory} text={bytes} />
+        </>
+      )}
+      {(node.exit_code != null || node.restarts > 0) && (
+        <Text size="xs">
+          {[
+            node.exit_code != null && t('job.exit', { code: node.exit_code }),
+            node.restarts > 0 && t('jobs.restarts', { count: node.restarts }),
+          ]
+            .filter(Boolean)
+            .join(' · ')}
+        </Text>
+      )}
+      {node.message != null && node.state !== 'Succeeded' && (
+        <Text size="xs" c="red" lineClamp={3} title={node.message} lang="en">
+          {node.message}
+        </Text>
+      )}
+    </Card>
+  );
+}
+
+function Use(props: { label: string; used: number; of: number; text: (value: number) => string }) {
+  const { label, used, of, text } = props;
+  const words = of > 0 ? `${text(used)} / ${text(of)}` : text(used);
+  return (
+    <Group gap={6} wrap="nowrap" mt={2}>
+      <Text size="xs" w={110} style={{ whiteSpace: 'nowrap' }}>
+        {label} {words}
+      </Text>
+      {of > 0 && (
+        <Progress
+          flex={1}
+          size="sm"
+          value={Math.min(100, (used / of) * 100)}
+          color={used / of > 0.9 ? 'orange.8' : 'indigo.7'}
+          aria-label={`${label} ${words}`}
+        />
+      )}
+    </Group>
+  );
+}
+
+type Translate = ReturnType<typeof useTranslation>['t'];
+
+function nameOf(node: Node, t: Translate): string {
+  return node.role === 'node'
+    ? t('job.worker', { worker: node.worker })
+    : node.role === 'launcher'
+      ? t('submit.launcher')
+      : node.role;
+}
+
+/** The words of Kubernetes for a pod's state; a reason such as CrashLoopBackOff stays as it is. */
+function stateWord(state: string, t: Translate): string {
+  switch (state) {
+    case 'Pending':
+    case 'Running':
+    case 'Succeeded':
+    case 'Failed':
+      return t(`podState.${state}`);
+    default:
+      return state;
+  }
+}
+
+function logsOf(job: Schemas['JobDetail'], node: Node): string {
+  return `${ROUTES.job.path(job.namespace, job.name, 'logs')}?worker=${node.worker}`;
+}
+
+function nodeColor(state: string): string {
+  if (state === 'Running') return 'blue';
+  if (state === 'Succeeded') return 'green';
+  return state === 'Pending' ? 'gray' : 'red';
+}
