@@ -33,5 +33,6 @@ export default defineConfig({
   projects: [
     { name: 'tests', testMatch: '*.spec.ts' },
     { name: 'screenshots', testMatch: 'screenshots.ts' },
+    { name: 'bench', testMatch: 'bench.ts' },
   ],
 });

@@ -488,6 +488,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/trainjobs/{name}/logs/attempts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The attempts of which there is a log, the last one first. */
+        get: operations["attempts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/trainjobs/{name}/logs/download": {
         parameters: {
             query?: never;
@@ -497,6 +514,26 @@ export interface paths {
         };
         /** The log as a text file. */
         get: operations["download"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/trainjobs/{name}/logs/page": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A page of the log of all workers: its end, or the lines before or behind a place, around a time or
+         *     a part of the way through.
+         */
+        get: operations["page"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1180,6 +1217,16 @@ export interface components {
             uid: string;
             user?: string | null;
         };
+        /** @description One attempt of a job to run through, of which there is a log. */
+        LogAttempt: {
+            /** @description How many attempts it lies back; 0 is the last one. */
+            back: number;
+            /** Format: int64 */
+            bytes: number;
+            /** Format: date-time */
+            started_at?: string | null;
+            workers: number[];
+        };
         LogLine: {
             text: string;
             /** Format: date-time */
@@ -1191,6 +1238,30 @@ export interface components {
         LogLines: {
             lines: components["schemas"]["LogLine"][];
             trainjob_name: string;
+        };
+        /** @description A part of the merged log of all workers, in the order of time. */
+        LogPage: {
+            /** @description The place behind the last line: as `after`, or as `Last-Event-ID` of the stream, it reads on. */
+            end: string;
+            /**
+             * Format: int64
+             * @description How many bytes there are up to the last line.
+             */
+            end_byte: number;
+            /** @description Whether nothing comes before. */
+            first: boolean;
+            /** @description Whether nothing comes behind, for now. */
+            last: boolean;
+            lines: components["schemas"]["LogLine"][];
+            /** @description The place of the first line: as `before` it reads what comes before. */
+            start: string;
+            /**
+             * Format: int64
+             * @description How many bytes of the log lie before the first line.
+             */
+            start_byte: number;
+            /** Format: int64 */
+            total_bytes: number;
         };
         /** @description How often jobs are restarted. */
         MaxRestarts: {
@@ -1271,6 +1342,8 @@ export interface components {
             derived: Record<string, never>[];
             /** @description The objects that the request itself creates. */
             objects: Record<string, never>[];
+            /** @description The pods that come of it, in order. */
+            pods: components["schemas"]["PreviewPod"][];
             /** @description Where each field of the derived objects comes from, by its path. */
             provenance: {
                 [key: string]: string;
@@ -1278,6 +1351,19 @@ export interface components {
             trainjob_name: string;
             /** @description The same as one YAML document stream, ready for `kubectl apply -f -`. */
             yaml: string;
+        };
+        /** @description A pod that a request would become. */
+        PreviewPod: {
+            needs: components["schemas"]["Amounts"];
+            /** Format: int64 */
+            rank: number;
+            /** @description Which of the runtime's jobs it belongs to, `node` or `launcher`. */
+            role: string;
+            /**
+             * @description The pod as YAML, with a comment on every line that says where it comes from. Absent where
+             *     it is the same as that of the first pod of the role but for the rank.
+             */
+            yaml?: string | null;
         };
         /** @description A named priority, as administrators define them. */
         Priority: {
@@ -1345,6 +1431,8 @@ export interface components {
             before: string[];
             /** @description The line's number in that worker's log, from 1. */
             line: number;
+            /** @description The line's place in the log: as `around` it reads the page that the line is in. */
+            place: string;
             text: string;
             /** Format: date-time */
             time?: string | null;
@@ -2576,11 +2664,45 @@ export interface operations {
             };
         };
     };
+    attempts: {
+        parameters: {
+            query?: {
+                namespace?: string;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogAttempt"][];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     download: {
         parameters: {
             query?: {
                 namespace?: string;
                 worker?: number;
+                /** @description How many attempts back; 0 is the last one */
+                attempt?: number;
+                /** @description The same as `attempt=1` */
                 previous?: boolean;
             };
             header?: never;
@@ -2609,6 +2731,53 @@ export interface operations {
             };
         };
     };
+    page: {
+        parameters: {
+            query?: {
+                namespace?: string;
+                /** @description One worker only */
+                worker?: number;
+                /** @description How many attempts back; 0 is the last one */
+                attempt?: number;
+                /** @description A page's `start`: what comes before it */
+                before?: string;
+                /** @description A page's `end`: what comes behind it */
+                after?: string;
+                /** @description The `place` of a search's hit: what is around it */
+                around?: string;
+                /** @description Around this moment (RFC 3339) */
+                time?: string;
+                /** @description Around this part of the log */
+                thousandths?: number;
+                /** @description Most lines, 1000 by default */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogPage"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     search: {
         parameters: {
             query: {
@@ -2617,6 +2786,8 @@ export interface operations {
                 q: string;
                 regex?: boolean;
                 worker?: number;
+                /** @description How many attempts back; 0 is the last one */
+                attempt?: number;
                 /** @description Lines around each hit */
                 context?: number;
                 /** @description Most hits, 100 by default */

@@ -14,6 +14,7 @@ const PAGES = [
   '/jobs/default/shown/metrics',
   '/jobs/default/shown/events',
   '/jobs/default/shown/manifest',
+  '/jobs/default/shown/preview',
   '/jobs/default/shown-failed',
 ];
 
@@ -92,6 +93,36 @@ test('speaks two languages and remembers which', async ({ app: page }) => {
   await expect(page.getByRole('button', { name: '제출', exact: true })).toBeVisible();
 });
 
+test.describe('in Korean', () => {
+  test.use({ locale: 'ko-KR' });
+
+  test('no page lapses into English', async ({ app: page }) => {
+    for (const path of PAGES) {
+      await page.goto(path);
+      await expect(page.getByRole('heading', { level: 2 })).toBeVisible();
+      await expect(page.locator('.mantine-Loader-root')).toHaveCount(0);
+      // Names and what others wrote (logs, YAML, code, messages of Kubernetes) are not ours to translate.
+      const english = await page.evaluate(() => {
+        const foreign = '[lang=en], code, pre, .code-editor, [role=log], .uplot, [data-log-state], option';
+        const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+        const found: string[] = [];
+        for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
+          const text = node.textContent?.trim() ?? '';
+          const names = /Astrago Trainer|Training Operator|astrago run|Ctrl K/g;
+          if (
+            node.parentElement?.closest(foreign) !== null ||
+            node.parentElement?.closest('script, style') !== null
+          )
+            continue;
+          if (/[A-Za-z]{2,} [a-z]{2,}/.test(text.replaceAll(names, ''))) found.push(text);
+        }
+        return found;
+      });
+      expect(english, path).toEqual([]);
+    }
+  });
+});
+
 test.describe('on a phone', () => {
   test.use({ viewport: { width: 375, height: 740 }, hasTouch: true });
 
@@ -101,6 +132,8 @@ test.describe('on a phone', () => {
       await expect(page.getByRole('heading', { level: 2 })).toBeVisible();
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       expect(wide, path).toBeLessThanOrEqual(0);
+      const header = await page.locator('header').evaluate((bar) => bar.scrollWidth - bar.clientWidth);
+      expect(header, path).toBeLessThanOrEqual(0);
     }
     await page.getByRole('button', { name: 'Menu' }).click();
     await page.getByRole('link', { name: 'Queue' }).click();

@@ -54,3 +54,24 @@ test('keeps two users apart', async ({ app, server, browser }) => {
   expect(problems).toEqual([]);
   await context.close();
 });
+
+test('makes a token that works until it is revoked', async ({ app: page, browser, server }) => {
+  await page.goto('/settings');
+  const tokens = page.getByRole('region', { name: 'Access tokens' });
+  await tokens.getByLabel('New token').fill('laptop');
+  await tokens.getByRole('button', { name: 'Create' }).click();
+  const token = await tokens.getByRole('alert').locator('code').innerText();
+
+  const context = await browser.newContext({ baseURL: server.origin });
+  const other = await context.newPage();
+  await signIn(other, token);
+  await other.goto('/nodes');
+  await expect(other.getByRole('heading', { name: 'Nodes' })).toBeVisible();
+
+  await tokens.getByRole('button', { name: 'Revoke laptop' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click();
+  await expect(page.locator('[data-token=laptop]')).toHaveCount(0);
+  await other.goto('/nodes');
+  await expect(other).toHaveURL(/\/login$/);
+  await context.close();
+});

@@ -43,6 +43,9 @@ test('submits, watches, reads logs, sees the curve, clones and deletes', async (
   await page.getByRole('tab', { name: 'YAML' }).click();
   await expect(page.getByRole('textbox', { name: 'YAML' })).toContainText('kind: TrainJob');
 
+  await page.getByRole('tab', { name: 'Preview' }).click();
+  await expect(page.getByRole('textbox', { name: 'Pods' })).toContainText('kind: Pod');
+
   await page.getByRole('button', { name: 'Clone' }).click();
   await expect(page.getByRole('textbox', { name: 'Command' })).toHaveValue(COMMAND);
   await expect(page.getByRole('textbox', { name: 'train.py' })).toContainText('Epoch 1');
@@ -77,14 +80,85 @@ test('shows what will be made and says what is wrong while one types', async ({ 
   await expect(submit).toBeDisabled();
 });
 
-test('takes a template, and calls Horovod’s nodes workers', async ({ app: page }) => {
+test('takes a template, and the last job again', async ({ app: page }) => {
   await page.goto('/submit');
   await page.getByRole('button', { name: 'Templates' }).click();
-  await page.getByRole('menuitem', { name: 'TensorFlow example' }).click();
+  await page.getByRole('menuitem', { name: /TensorFlow example/ }).click();
   await expect(page.getByRole('radio', { name: 'TensorFlow' })).toBeChecked();
   await expect(page.getByRole('textbox', { name: 'train.py' })).toContainText('TensorFlow');
+
+  await page.getByRole('radio', { name: 'PyTorch' }).click();
+  await page.getByRole('textbox', { name: 'train.py' }).fill('print("the last one")');
+  await page.getByRole('textbox', { name: 'Command' }).fill(COMMAND);
+  await page.getByRole('button', { name: 'Submit', exact: true }).click();
+  await expect(page).toHaveURL(/\/jobs\/default\//);
+  await page.goto('/submit');
+  await page.getByRole('button', { name: 'Templates' }).click();
+  await page.getByRole('menuitem', { name: 'The last job again' }).click();
+  await expect(page.getByRole('textbox', { name: 'train.py' })).toContainText('the last one');
+});
+
+test('sizes Horovod’s launcher and workers apart', async ({ app: page, server }) => {
+  await page.goto('/submit');
   await page.getByRole('radio', { name: 'Horovod' }).click();
-  await expect(page.getByRole('textbox', { name: 'Workers' })).toBeVisible();
+  const launcher = page.getByRole('region', { name: 'Launcher' });
+  await expect(launcher).toBeVisible();
+  await page.getByRole('textbox', { name: 'Workers' }).fill('2');
+  await amount(page, 'Launcher CPU Amount', '0.2');
+  await amount(page, 'Launcher memory (GB) Amount', '0.25');
+  await amount(page, 'CPU Request', '0.1');
+  await amount(page, 'Memory (GB) Request', '0.1');
+  await page.getByRole('textbox', { name: 'Name', exact: true }).fill('with-launcher');
+  await page.getByRole('textbox', { name: 'train.py' }).fill('print("from the launcher", flush=True)');
+  await page.getByRole('textbox', { name: 'Command' }).fill(COMMAND);
+
+  await page.getByText('Pods', { exact: true }).click();
+  await page.getByRole('combobox', { name: 'Kind of pod' }).click();
+  await expect(page.getByRole('option', { name: 'node: 2 pods' })).toBeVisible();
+  await page.getByRole('option', { name: 'launcher: 1 pod' }).click();
+  await expect(page.getByText(/Each needs 0.2 CPU · 256 MiB/)).toBeVisible();
+
+  await page.getByRole('button', { name: 'Submit', exact: true }).click();
+  await expect(page).toHaveURL(/\/jobs\/default\/with-launcher$/);
+  await expect(page.getByRole('link', { name: 'Launcher', exact: true })).toBeVisible();
+  await server.call('DELETE', '/api/trainjob/with-launcher?namespace=default');
+});
+
+test('takes a dropped file, a new volume and variables, and shows mistakes at their row', async ({
+  app: page,
+}) => {
+  await page.goto('/submit');
+  const file = await page.evaluateHandle(() => {
+    const data = new DataTransfer();
+    data.items.add(new File(['print("dropped")\n'], 'mine.py', { type: 'text/x-python' }));
+    return data;
+  });
+  await page.locator('[data-drop]').dispatchEvent('drop', { dataTransfer: file });
+  await expect(page.getByRole('textbox', { name: 'train.py' })).toContainText('dropped');
+
+  await page.getByRole('button', { name: 'Volumes', exact: true }).click();
+  await page.getByRole('button', { name: 'New volume claim' }).click();
+  await page.getByRole('textbox', { name: 'Name of the claim' }).fill('page-data');
+  await page.getByRole('button', { name: 'Create' }).click();
+  await expect(page.getByRole('textbox', { name: 'Mount path' })).toHaveValue('/mnt/page-data');
+  await page.getByRole('textbox', { name: 'Mount path' }).fill('relative');
+  await expect(page.getByRole('textbox', { name: 'Mount path' })).toHaveAttribute('aria-invalid', 'true');
+  await page.getByRole('textbox', { name: 'Mount path' }).fill('/data');
+
+  await page.getByRole('button', { name: 'Environment variables' }).click();
+  await page.getByRole('button', { name: 'Add a variable' }).click();
+  const variable = page.getByRole('textbox', { name: 'Name', exact: true }).last();
+  await variable.fill('9LIVES');
+  await expect(variable).toHaveAttribute('aria-invalid', 'true');
+  await variable.fill('LIVES');
+  await expect(variable).not.toHaveAttribute('aria-invalid', 'true');
+
+  // A limit below its request is said where it is.
+  await amount(page, 'CPU Limit', '0.5');
+  await expect(page.getByRole('textbox', { name: 'CPU Request', exact: true })).toHaveAttribute(
+    'aria-invalid',
+    'true',
+  );
 });
 
 test('is submitted with the keyboard alone', async ({ app: page }) => {

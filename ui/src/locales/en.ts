@@ -335,6 +335,7 @@ export const en = {
     preset: 'Preset',
     memory: 'Memory (GB)',
     count: 'Number',
+    amount: 'Amount',
     request: 'Request',
     limit: 'Limit',
     image: 'Image',

@@ -334,6 +334,7 @@ export const ko: Messages = {
     preset: '프리셋',
     memory: '메모리 (GB)',
     count: '개수',
+    amount: '수량',
     request: '요청',
     limit: '제한',
     image: '이미지',

@@ -4,8 +4,7 @@ import { useEffect } from 'react';
 import { stream } from '@/libs/stream';
 import { isFinished, type State } from '@/libs/state';
 
-import { answered, ask, client, type Schemas } from './client';
-import type { UsageOverTime } from './usage';
+import { answered, client, type Schemas } from './client';
 
 export interface JobFilters {
   namespace?: string;
@@ -175,11 +174,10 @@ export async function cloneOf(key: JobKey): Promise<CreateRequest> {
 /** What the nodes of a job really use, over time. */
 export function useJobUsage(job: Schemas['JobDetail']) {
   const { namespace, name } = job;
-  const parameters = new URLSearchParams({ namespace });
   return useQuery({
     queryKey: ['job', { namespace, name }, 'usage'],
-    retry: false,
     refetchInterval: isFinished(job.state) ? false : 5_000,
-    queryFn: () => ask<UsageOverTime>('GET', `/api/trainjobs/${name}/usage?${parameters.toString()}`),
+    queryFn: ({ signal }) =>
+      answered(client.GET('/api/trainjobs/{name}/usage', { params: where({ namespace, name }), signal })),
   });
 }

@@ -1,26 +1,15 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 
-import { answered, ask, client, type Schemas } from './client';
-
-export interface Token {
-  id: string;
-  user: string;
-  name: string;
-  created_at?: string | null;
-  expires_at?: string | null;
-  expired: boolean;
-  current: boolean;
-}
+import { answered, client, type Schemas } from './client';
 
 export function useTokens() {
-  return useQuery({ queryKey: ['tokens'], retry: false, queryFn: () => ask<Token[]>('GET', '/api/tokens') });
+  return useQuery({ queryKey: ['tokens'], queryFn: () => answered(client.GET('/api/tokens')) });
 }
 
 export function useCreateToken() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (body: { name: string; expires_in_seconds?: number }) =>
-      ask<Token & { token: string }>('POST', '/api/tokens', body),
+    mutationFn: (body: Schemas['NewToken']) => answered(client.POST('/api/tokens', { body })),
     onSuccess: () => void queries.invalidateQueries({ queryKey: ['tokens'] }),
   });
 }
@@ -28,7 +17,7 @@ export function useCreateToken() {
 export function useRevokeToken() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (id: string) => ask<unknown>('DELETE', `/api/tokens/${encodeURIComponent(id)}`),
+    mutationFn: (id: string) => answered(client.DELETE('/api/tokens/{id}', { params: { path: { id } } })),
     onSuccess: () => void queries.invalidateQueries({ queryKey: ['tokens'] }),
   });
 }
@@ -68,54 +57,37 @@ export function useSetQuota() {
   });
 }
 
+/** What a webhook can be told about; a test is sent on request only. */
 export const WEBHOOK_EVENTS = ['completed', 'failed', 'restarted'] as const;
 export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number];
-
-export interface Webhook {
-  id: string;
-  namespace: string;
-  url: string;
-  events: WebhookEvent[];
-  pending: number;
-  last_delivered_at?: string | null;
-  last_error?: string | null;
-  secret?: string | null;
-}
-
-const at = (namespace: string) => `?${new URLSearchParams({ namespace }).toString()}`;
 
 export function useWebhooks(namespace: string) {
   return useQuery({
     queryKey: ['webhooks', namespace],
-    retry: false,
-    queryFn: () => ask<Webhook[]>('GET', `/api/webhooks${at(namespace)}`),
+    queryFn: () => answered(client.GET('/api/webhooks', { params: { query: { namespace } } })),
   });
 }
 
 export function useCreateWebhook(namespace: string) {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (body: { url: string; events: WebhookEvent[] }) =>
-      ask<Webhook>('POST', `/api/webhooks${at(namespace)}`, body),
+    mutationFn: (body: Schemas['WebhookRequest']) =>
+      answered(client.POST('/api/webhooks', { params: { query: { namespace } }, body })),
     onSuccess: () => void queries.invalidateQueries({ queryKey: ['webhooks'] }),
   });
 }
 
-export function useDeleteWebhook(namespace: string) {
+export function useDeleteWebhook() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (id: string) =>
-      ask<unknown>('DELETE', `/api/webhooks/${encodeURIComponent(id)}${at(namespace)}`),
+    mutationFn: (id: string) => answered(client.DELETE('/api/webhooks/{id}', { params: { path: { id } } })),
     onSuccess: () => void queries.invalidateQueries({ queryKey: ['webhooks'] }),
   });
 }
 
-export function useTestWebhook(namespace: string) {
+export function useTestWebhook() {
   return useMutation({
     mutationFn: (id: string) =>
-      ask<{ delivered: boolean; status?: number | null; error?: string | null }>(
-        'POST',
-        `/api/webhooks/${encodeURIComponent(id)}/test${at(namespace)}`,
-      ),
+      answered(client.POST('/api/webhooks/{id}/test', { params: { path: { id } } })),
   });
 }

@@ -54,14 +54,14 @@ function NodeRow({ node }: { node: Schemas['NodeInfo'] }) {
           </Badge>
         </Group>
         {node.message != null && (
-          <Text size="xs" c="dimmed">
+          <Text size="xs" c="dimmed" lang="en">
             {node.message}
           </Text>
         )}
       </Table.Td>
       <Table.Td>{node.instance_type ?? '–'}</Table.Td>
       <Table.Td>{node.architecture}</Table.Td>
-      <Table.Td>{node.os}</Table.Td>
+      <Table.Td lang="en">{node.os}</Table.Td>
       <Table.Td>
         <Use label="GPU" used={node.used.gpu} total={node.gpu_count} text={String} />
       </Table.Td>

@@ -22,7 +22,6 @@ import { useTranslation } from 'react-i18next';
 
 import { ErrorNote } from '@/components/ErrorNote';
 import { moment } from '@/libs/time';
-import { ApiError } from '@/services/client';
 import { useCreateToken, useRevokeToken, useTokens } from '@/services/people';
 
 const DAY = 86_400;
@@ -44,8 +43,6 @@ export function Tokens() {
       closeButtonProps: { 'aria-label': t('action.cancel') },
       onConfirm: () => revoke.mutate(id),
     });
-  // A server without tokens of users has nothing to show.
-  if (tokens.error instanceof ApiError && tokens.error.status === 404) return null;
   return (
     <Card withBorder component="section" aria-label={t('settings.tokens')}>
       <Title order={3} size="h5">

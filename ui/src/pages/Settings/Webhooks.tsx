@@ -21,7 +21,6 @@ import { useTranslation } from 'react-i18next';
 
 import { ErrorNote } from '@/components/ErrorNote';
 import { ago } from '@/libs/time';
-import { ApiError } from '@/services/client';
 import {
   useCreateWebhook,
   useDeleteWebhook,
@@ -38,12 +37,10 @@ export function Webhooks({ namespace }: { namespace: string }) {
   const { t, i18n } = useTranslation();
   const hooks = useWebhooks(namespace);
   const create = useCreateWebhook(namespace);
-  const remove = useDeleteWebhook(namespace);
-  const test = useTestWebhook(namespace);
+  const remove = useDeleteWebhook();
+  const test = useTestWebhook();
   const [url, setUrl] = useState('');
   const [events, setEvents] = useState<string[]>(['failed']);
-  // A server without webhooks has nothing to show.
-  if (hooks.error instanceof ApiError && hooks.error.status === 404) return null;
   return (
     <Card withBorder component="section" aria-label={t('settings.webhooks')}>
       <Title order={3} size="h5">
@@ -72,7 +69,9 @@ export function Webhooks({ namespace }: { namespace: string }) {
                   <Table.Td style={{ wordBreak: 'break-all' }}>{hook.url}</Table.Td>
                   <Table.Td>
                     <Group gap={4}>
-                      {(hook.events.length === 0 ? WEBHOOK_EVENTS : hook.events).map((event) => (
+                      {WEBHOOK_EVENTS.filter(
+                        (event) => hook.events.length === 0 || hook.events.includes(event),
+                      ).map((event) => (
                         <Badge key={event} variant="light" tt="none">
                           {t(`settings.event.${event}`)}
                         </Badge>

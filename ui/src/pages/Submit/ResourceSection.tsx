@@ -86,7 +86,8 @@ function Amount(props: {
   const { t } = useTranslation();
   const { form, field, limit, label, max, step } = props;
   const min = field === 'gpu' ? 0 : step;
-  const word = limit === undefined ? t('submit.count') : t('submit.request');
+  const alone = field === 'gpu' ? t('submit.count') : t('submit.amount');
+  const word = limit === undefined ? alone : t('submit.request');
   // Below the limit moves the limit along; a limit that was set apart stays.
   const set = (value: number) => {
     const moved =

@@ -40,7 +40,9 @@ export function Events({ jobKey }: { jobKey: JobKey }) {
                 </Badge>
               </Table.Td>
               <Table.Td style={{ wordBreak: 'break-all' }}>{event.object}</Table.Td>
-              <Table.Td style={{ wordBreak: 'break-word' }}>{event.message}</Table.Td>
+              <Table.Td style={{ wordBreak: 'break-word' }} lang="en">
+                {event.message}
+              </Table.Td>
             </Table.Tr>
           ))}
         </Table.Tbody>

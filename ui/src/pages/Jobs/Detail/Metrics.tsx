@@ -17,7 +17,6 @@ import { Curve, type Series } from '@/components/Curve';
 import { Empty } from '@/components/Empty';
 import { answered, client, type Schemas } from '@/services/client';
 import { type JobKey, useJobs, useJobUsage } from '@/services/jobs';
-import type { UsagePoint } from '@/services/usage';
 
 /** Curves of everything the job reports, one per worker, and beside them those of other jobs to compare with. */
 export function Metrics({ jobKey, job }: { jobKey: JobKey; job: Schemas['JobDetail'] }) {
@@ -112,7 +111,7 @@ function UsageCharts({ job }: { job: Schemas['JobDetail'] }) {
   const usage = useJobUsage(job);
   const charts = useMemo(() => {
     const all = usage.data?.series ?? [];
-    const of = (read: (point: UsagePoint) => number | null | undefined): Series[] =>
+    const of = (read: (point: Schemas['UsagePoint']) => number | null | undefined): Series[] =>
       all
         .map((one) => ({
           label: `#${one.worker ?? 0}`,

@@ -7,7 +7,6 @@ import { between } from '@/libs/time';
 import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
 import { useJobUsage } from '@/services/jobs';
-import type { UsagePoint } from '@/services/usage';
 
 import classes from './Nodes.module.css';
 
@@ -58,7 +57,7 @@ export function Nodes({ job }: { job: Schemas['JobDetail'] }) {
   );
 }
 
-function NodeCard(props: { job: Schemas['JobDetail']; node: Node; used: UsagePoint | undefined }) {
+function NodeCard(props: { job: Schemas['JobDetail']; node: Node; used: Schemas['UsagePoint'] | undefined }) {
   const { t } = useTranslation();
   const { job, node, used } = props;
   return (
