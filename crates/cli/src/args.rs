@@ -76,8 +76,10 @@ pub(crate) enum Command {
     Controllers(Alone),
     /// Start a node alone, against the API server of --kubeconfig
     Node(NodeAlone),
-    /// Submit a training script, follow its logs and wait for its end
+    /// Submit a training script or a folder, follow its logs and wait for its end
     Run(Run),
+    /// Write the code that a job runs or ran into a folder
+    Code(Code),
     /// List jobs
     Jobs(Jobs),
     /// Show one job in full
@@ -418,11 +420,17 @@ pub(crate) struct NodeAlone {
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Run {
-    /// The training script
-    pub(crate) file: PathBuf,
+    /// The training script, or a folder with it: all its files but those that .gitignore names
+    pub(crate) path: PathBuf,
+    /// The script of the folder to start; otherwise train.py or main.py
+    #[arg(long, value_name = "FILE")]
+    pub(crate) entry: Option<String>,
     /// How many nodes train together
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, visible_alias = "nnodes", default_value_t = 1, value_name = "N")]
     pub(crate) nodes: i64,
+    /// Start so many processes on each node, with torchrun; otherwise one, with python
+    #[arg(long, visible_alias = "nproc", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) nproc_per_node: Option<u16>,
     /// pytorch, tensorflow, horovod, deepspeed, jax, xgboost or mlx; otherwise guessed from the imports
     #[arg(long, value_name = "NAME")]
     pub(crate) framework: Option<String>,
@@ -465,6 +473,14 @@ pub(crate) struct Run {
     /// Arguments of the script
     #[arg(last = true)]
     pub(crate) arguments: Vec<String>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Code {
+    /// Name of the job
+    pub(crate) name: String,
+    /// Folder to write to, which must not exist yet; otherwise one with the job's name
+    pub(crate) folder: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -134,6 +134,20 @@ impl Client {
         self.json(self.request(Method::DELETE, path, query)).await
     }
 
+    /// Sends an archive.
+    pub(crate) async fn upload<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &[(&str, String)],
+        archive: Vec<u8>,
+    ) -> Result<T> {
+        let request = self
+            .request(Method::POST, path, query)
+            .header("content-type", "application/gzip")
+            .body(archive);
+        self.json(request).await
+    }
+
     /// An answer whose body is read as it comes.
     pub(crate) async fn stream(
         &self,

@@ -1,6 +1,7 @@
 //! What each subcommand does.
 
 mod apply;
+mod code;
 mod doctor;
 mod job;
 mod jobs;
@@ -55,6 +56,7 @@ async fn perform(arguments: Arguments) -> Result<ExitCode> {
         Command::Controllers(alone) => server::controllers(&alone).await?,
         Command::Node(alone) => server::node(&connection, &alone).await?,
         Command::Run(run) => return run::run(&connection, &run).await,
+        Command::Code(wanted) => code::code(&connection, &wanted).await?,
         Command::Jobs(list) => jobs::list(&connection, format, &list).await?,
         Command::Nodes => jobs::nodes(&connection, format).await?,
         Command::Runtimes => jobs::runtimes(&connection, format).await?,

@@ -9,6 +9,7 @@ mod client;
 mod commands;
 mod config;
 mod exit;
+mod folder;
 mod output;
 mod server;
 mod tls;

@@ -12,6 +12,7 @@ mod install;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -158,8 +159,15 @@ impl Running {
     }
 }
 
+/// Where the REST API keeps what remains of jobs.
+fn history(data: &DataDir) -> PathBuf {
+    data.path().join("history")
+}
+
 fn rest_options(arguments: &Up, client: Client, data: &DataDir) -> astrago_rest::Options {
-    let mut options = astrago_rest::Options::new(client, data.path().join("history"));
+    let mut options = astrago_rest::Options::new(client, history(data));
+    // Without a node of its own this is a control plane for others', which do not see this disk.
+    options.mounts_snapshots = !arguments.no_node;
     if arguments.no_auth {
         options.authentication = Authentication::Off;
     }
@@ -187,6 +195,7 @@ fn node_options(arguments: &Up, data: &DataDir, kubelet_token: String) -> astrag
         .collect::<BTreeMap<_, _>>();
     options.kubelet_token = kubelet_token;
     options.host_paths.clone_from(&arguments.host_paths);
+    options.snapshots = Some(astrago_rest::snapshots_folder(&history(data)));
     options.stop_pods = arguments.stop_pods;
     options.egress = arguments.network.egress == Switch::On;
     options.resolvers.clone_from(&arguments.network.dns);

@@ -22,6 +22,7 @@ mod prepare;
 mod references;
 mod register;
 mod resolve;
+mod snapshots;
 mod status;
 mod storage;
 mod tokens;

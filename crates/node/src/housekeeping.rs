@@ -1,5 +1,5 @@
-//! Deleting what nobody needs any more: logs of pods that are gone, images that no pod uses, and the
-//! files of volume claims that were deleted.
+//! Deleting what nobody needs any more: logs of pods that are gone, images and unpacked code that no pod
+//! uses, and the files of volume claims that were deleted.
 //!
 //! What is in use is read from the pods' folders each time, so it is right whoever made them.
 
@@ -14,9 +14,12 @@ use kube::{Api, Client, ResourceExt};
 use crate::image::Images;
 use crate::layout::{self, PodDir};
 use crate::logs::{self, Retention};
-use crate::spec::{PodSpec, Root};
+use crate::spec::{Mount, PodSpec, Root};
 
 const INTERVAL: Duration = Duration::from_mins(5);
+
+/// Code that was asked for within this time may be for a pod whose files are not written yet.
+const SNAPSHOT_GRACE: Duration = Duration::from_mins(10);
 
 /// Cleans up now and then, for as long as it is polled.
 pub(crate) async fn run(client: Client, data_dir: PathBuf, images: Option<Images>) {
@@ -33,6 +36,7 @@ async fn clean(data_dir: &Path, images: Option<&Images>) {
     let folder = data_dir.to_owned();
     let cleaned = tokio::task::spawn_blocking(move || {
         let in_use = InUse::read(&folder);
+        clean_snapshots(&folder, &in_use.folders, SNAPSHOT_GRACE);
         logs::collect(&folder, &in_use.pods, Retention::default()).map(|deleted| (in_use, deleted))
     });
     let in_use = match cleaned.await {
@@ -54,6 +58,27 @@ async fn clean(data_dir: &Path, images: Option<&Images>) {
             Ok(0) => {}
             Ok(freed) => tracing::info!(freed, "deleted images that no pod uses"),
             Err(error) => tracing::warn!(%error, "failed to clean up images"),
+        }
+    }
+}
+
+/// Deletes unpacked snapshots that no pod mounts.
+fn clean_snapshots(data_dir: &Path, in_use: &BTreeSet<PathBuf>, grace: Duration) {
+    let old = |folder: &Path| {
+        let modified = std::fs::metadata(folder).and_then(|metadata| metadata.modified());
+        modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age >= grace))
+    };
+    for folder in entries(&layout::snapshots(data_dir)).flat_map(|namespace| entries(&namespace)) {
+        if in_use.contains(&folder) || !old(&folder) {
+            continue;
+        }
+        match std::fs::remove_dir_all(&folder) {
+            Ok(()) => {
+                tracing::info!(folder = %folder.display(), "deleted code that no pod uses");
+            }
+            Err(error) => {
+                tracing::warn!(folder = %folder.display(), %error, "failed to delete unused code");
+            }
         }
     }
 }
@@ -107,6 +132,8 @@ struct InUse {
     pods: BTreeSet<String>,
     /// Directories of image layers.
     layers: BTreeSet<PathBuf>,
+    /// What they mount of this machine.
+    folders: BTreeSet<PathBuf>,
 }
 
 impl InUse {
@@ -127,6 +154,11 @@ impl InUse {
                 if let Root::Layers { lower } = &container.root {
                     in_use.layers.extend(lower.iter().cloned());
                 }
+                for mount in &container.mounts {
+                    if let Mount::Bind { source, .. } = mount {
+                        in_use.folders.insert(source.clone());
+                    }
+                }
             }
         }
         in_use
@@ -137,6 +169,20 @@ impl InUse {
 mod tests {
     use super::*;
     use crate::logs::{Limits, Stream, Writer};
+
+    #[test]
+    fn code_goes_when_no_pod_mounts_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let team = layout::snapshots(directory.path()).join("team");
+        for name in ["used", "unused"] {
+            std::fs::create_dir_all(team.join(name)).unwrap();
+        }
+        let in_use = BTreeSet::from([team.join("used")]);
+        clean_snapshots(directory.path(), &in_use, SNAPSHOT_GRACE);
+        assert!(team.join("unused").exists(), "it is young");
+        clean_snapshots(directory.path(), &in_use, Duration::ZERO);
+        assert_eq!(entries(&team).collect::<Vec<_>>(), [team.join("used")]);
+    }
 
     #[tokio::test]
     async fn logs_of_pods_that_are_here_stay() {

@@ -10,6 +10,7 @@
 //!            volumes/<name>/     ConfigMaps, Secrets, emptyDirs …
 //!            containers/<name>/  root file system layers of the current attempt
 //! volumes/<namespace>/<claim>_<uid>/  persistent volume claims
+//! snapshots/<namespace>/<digest>/  folders of code, unpacked
 //! logs/<namespace>_<pod>_<uid>/<container>/<attempt>.log
 //! relay/control.sock             the agent's ear for reports of progress
 //! egress/                        the way out of pods: its keeper's lock and words
@@ -123,6 +124,11 @@ pub(crate) const LONGEST_PREFIX: u8 = SUBNET - 1;
 pub(crate) fn last_subnet((network, prefix): (Ipv4Addr, u8)) -> Ipv4Addr {
     let mask = u32::MAX << (32 - u32::from(prefix.clamp(8, LONGEST_PREFIX)));
     Ipv4Addr::from((u32::from(network) | !mask) & (u32::MAX << (32 - u32::from(SUBNET))))
+}
+
+/// The folder that holds the folders of all namespaces' unpacked snapshots.
+pub fn snapshots(data_dir: &Path) -> PathBuf {
+    data_dir.join("snapshots")
 }
 
 /// The log folder of one pod.

@@ -29,6 +29,8 @@ pub struct Options {
     pub kubelet_token: String,
     /// Host folders that pods may mount with `hostPath`; everything else is refused.
     pub host_paths: Vec<PathBuf>,
+    /// The folder with the snapshots that pods may mount, each namespace its own; `None` has none.
+    pub snapshots: Option<PathBuf>,
     /// The network that pod addresses are taken from, as address and prefix length.
     pub pod_network: (Ipv4Addr, u8),
     /// Give pods a way out; see [`crate::egress`].
@@ -73,6 +75,7 @@ impl Options {
             kubelet_listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             kubelet_token: String::new(),
             host_paths: Vec::new(),
+            snapshots: None,
             pod_network: (Ipv4Addr::new(10, 224, 0, 0), 12),
             egress: false,
             resolvers: Vec::new(),

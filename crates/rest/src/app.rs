@@ -20,6 +20,7 @@ pub(crate) mod preview;
 pub(crate) mod record;
 pub(crate) mod reports;
 pub(crate) mod sampling;
+pub(crate) mod snapshots;
 pub(crate) mod tokens;
 pub(crate) mod upkeep;
 pub(crate) mod users;

@@ -1,6 +1,6 @@
 //! What every part of the application needs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use crate::limits::{Limiter, Limits};
 use crate::logbook::Logbook;
 use crate::oidc::{Oidc, OidcOptions};
 use crate::outbound::Outbound;
+use crate::snapshots::Snapshots;
 use crate::world::World;
 
 /// How callers prove who they are.
@@ -39,7 +40,7 @@ pub struct Options {
     pub authentication: Authentication,
     pub policy: Policy,
     pub dialect: Dialect,
-    /// Where records, logs and the audit trail of jobs are kept.
+    /// Where records, logs, the code and the audit trail of jobs are kept.
     pub directory: PathBuf,
     pub retention: Retention,
     /// Whether users may have this machine and its private networks notified.
@@ -55,6 +56,8 @@ pub struct Options {
     /// `None` for no limits.
     pub limits: Option<Limits>,
     pub clock: Clock,
+    /// Whether the nodes can mount code from `directory`: those of the embedded engine can.
+    pub mounts_snapshots: bool,
 }
 
 /// Where the time comes from; tests bring their own.
@@ -94,8 +97,14 @@ impl Options {
             plan: astrago_plan::Options::default(),
             limits: Some(Limits::default()),
             clock: Arc::new(Timestamp::now),
+            mounts_snapshots: false,
         }
     }
+}
+
+/// Where snapshots lie below the folder of the options; the embedded engine's node looks there too.
+pub fn snapshots_folder(directory: &Path) -> PathBuf {
+    directory.join("snapshots")
 }
 
 /// The application: options, caches, and the tasks that keep them current.
@@ -119,6 +128,8 @@ pub(crate) struct Context {
     pub(crate) outbound: Outbound,
     /// Woken when a notification is to be sent.
     pub(crate) deliveries: Notify,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) mounts_snapshots: bool,
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
 }
@@ -129,6 +140,8 @@ impl Context {
         Ok(Self {
             history: History::open(&options.directory).map_err(Error::disk)?,
             logbook: Logbook::open(&options.directory).map_err(Error::disk)?,
+            snapshots: Snapshots::new(snapshots_folder(&options.directory)),
+            mounts_snapshots: options.mounts_snapshots,
             gate: Gate::new(options.client.clone()),
             world: World::new(),
             idempotency: Idempotency::default(),

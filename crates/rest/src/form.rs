@@ -6,6 +6,7 @@
 //! the ConfigMaps and the TrainJob.
 
 mod checkpoint;
+pub(crate) mod code;
 pub(crate) mod fields;
 pub(crate) mod framework;
 pub(crate) mod manifest;
@@ -22,6 +23,7 @@ use astrago_api::quantity::Amount;
 use serde_json::Value;
 
 use self::checkpoint::Checkpoint;
+pub(crate) use self::code::{Code, Delivery};
 use self::fields::Fields;
 pub(crate) use self::framework::Framework;
 pub(crate) use self::volumes::{Volume, VolumeSource};
@@ -29,9 +31,6 @@ use crate::model::FieldError;
 
 /// The directory in which the user's code appears.
 pub(crate) const SCRIPTS: &str = "/workspace/scripts";
-
-/// The code travels in a ConfigMap, which Kubernetes limits to 1 MiB with its metadata.
-pub(crate) const MAX_CODE_BYTES: usize = 1_000_000;
 
 /// What an administrator may change about what a form may ask for.
 #[derive(Clone, Debug)]
@@ -63,11 +62,17 @@ pub(crate) struct JobRequest {
     pub(crate) framework: Framework,
     pub(crate) runtime: String,
     pub(crate) code: Code,
+    /// How a snapshot reaches the nodes; known once the snapshot was looked up.
+    pub(crate) delivery: Option<Delivery>,
+    /// Processes that torchrun starts on each node, where the request asks for it.
+    pub(crate) processes: Option<i64>,
     pub(crate) image: Option<String>,
     pub(crate) nodes: i64,
     pub(crate) resources: Resources,
     pub(crate) launcher: Launcher,
     pub(crate) command: String,
+    /// Whether the request gave the command.
+    pub(crate) own_command: bool,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) volumes: Vec<Volume>,
     pub(crate) checkpoint: Option<Checkpoint>,
@@ -77,20 +82,6 @@ pub(crate) struct JobRequest {
     pub(crate) ttl_seconds_after_finished: Option<i64>,
     pub(crate) priority: Option<i64>,
     pub(crate) suspend: bool,
-}
-
-/// Where the training code comes from.
-#[derive(Clone, Debug)]
-pub(crate) enum Code {
-    /// The text of `train.py`.
-    Inline(String),
-    /// A repository that is cloned before the training starts.
-    Git {
-        repository: String,
-        branch: Option<String>,
-    },
-    /// The image brings it.
-    Image,
 }
 
 /// Requests and limits of one node.
@@ -135,7 +126,8 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
     let command = fields
         .text("command", errors)
         .filter(|command| !command.trim().is_empty());
-    let code = read_code(&mut fields, command.is_some(), errors);
+    let code = code::read(&mut fields, command.is_some(), errors);
+    let processes = fields.integer("nproc_per_node", 1..=256, errors);
     let image = read_image(&mut fields, errors);
     let sizes = read_sizes(&mut fields, policy, errors);
     let launcher = read_launcher(&mut fields, framework, errors);
@@ -165,7 +157,7 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
     fields.finish(errors);
 
     let framework = framework?;
-    let from_git = matches!(code, Some(Code::Git { .. }));
+    let from_git = matches!(code, Some(Code::Git(_)));
     let standard_runtime = match (from_git, framework.git_runtime()) {
         (true, Some(runtime)) => runtime,
         (true, None) if runtime.is_none() => {
@@ -175,10 +167,20 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
         }
         _ => framework.runtime(),
     };
+    if processes.is_some() {
+        let wrong = if framework != Framework::PyTorch {
+            Some("needs the framework pytorch, whose torchrun starts the processes")
+        } else if command.is_some() || from_git {
+            Some("is for requests that leave the command to us; yours can call torchrun itself")
+        } else {
+            None
+        };
+        errors.extend(wrong.map(|message| FieldError::new("nproc_per_node", message)));
+    }
     let standard_command = if from_git {
-        "python3 /workspace/code/train.py"
+        "python3 /workspace/code/train.py".to_owned()
     } else {
-        framework.command()
+        code::start(framework.interpreter(), processes, "train.py")
     };
     let sizes = sizes?;
     Some(JobRequest {
@@ -189,6 +191,8 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
         framework,
         runtime: runtime.unwrap_or(standard_runtime).to_owned(),
         code: code?,
+        delivery: None,
+        processes,
         image: image.or(framework
             .image()
             .filter(|_| runtime.is_none())
@@ -196,7 +200,8 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
         nodes: sizes.nodes,
         resources: sizes.resources,
         launcher,
-        command: command.unwrap_or(standard_command).to_owned(),
+        command: command.map_or(standard_command, str::to_owned),
+        own_command: command.is_some(),
         env,
         volumes,
         checkpoint,
@@ -207,62 +212,6 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
         priority,
         suspend,
     })
-}
-
-fn read_code(
-    fields: &mut Fields<'_>,
-    has_command: bool,
-    errors: &mut Vec<FieldError>,
-) -> Option<Code> {
-    let repository = fields.text("git_repository", errors);
-    let branch = fields.text("git_branch", errors).map(str::to_owned);
-    if let Some(repository) = repository {
-        if !["https://", "http://", "ssh://", "git@", "file://"]
-            .iter()
-            .any(|s| repository.starts_with(s))
-        {
-            errors.push(FieldError::new(
-                "git_repository",
-                "must be a URL such as https://host/group/project.git",
-            ));
-        }
-        if let Some(code) = fields.take("training_code") {
-            errors.push(FieldError::new(
-                "training_code",
-                "give either training_code or git_repository, not both",
-            ));
-            return code.as_str().map(|code| Code::Inline(code.to_owned()));
-        }
-        return Some(Code::Git {
-            repository: repository.to_owned(),
-            branch,
-        });
-    }
-    if branch.is_some() {
-        errors.push(FieldError::new("git_branch", "needs git_repository"));
-    }
-    // An image may bring its code, but then the request says so by an explicit empty string.
-    if has_command && fields.take("training_code").and_then(Value::as_str) == Some("") {
-        return Some(Code::Image);
-    }
-    let code = fields.required_text("training_code", errors)?;
-    if code.len() > MAX_CODE_BYTES {
-        errors.push(FieldError::new(
-            "training_code",
-            format!(
-                "has {} bytes and may have {MAX_CODE_BYTES}; put larger projects into a git repository, \
-                 a volume or an image",
-                code.len()
-            ),
-        ));
-    }
-    if code.contains('\0') {
-        errors.push(FieldError::new(
-            "training_code",
-            "must be text, and contains a NUL character",
-        ));
-    }
-    Some(Code::Inline(code.to_owned()))
 }
 
 fn read_image(fields: &mut Fields<'_>, errors: &mut Vec<FieldError>) -> Option<String> {

@@ -9,6 +9,7 @@ mod samples;
 mod sessions;
 mod webhooks;
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -182,6 +183,18 @@ impl History {
                 .optional()?;
             forget(connection, gone.as_slice())?;
             Ok(gone)
+        })
+    }
+
+    /// The snapshots that recorded jobs ran, with their namespaces.
+    pub(crate) fn snapshots(&self) -> Result<BTreeSet<(String, String)>> {
+        self.with(|connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT DISTINCT namespace, json_extract(record, '$.detail.snapshot') FROM job
+                 WHERE json_extract(record, '$.detail.snapshot') IS NOT NULL",
+            )?;
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect::<Result<_, _>>().map_err(Error::from)
         })
     }
 

@@ -29,6 +29,8 @@ mod outbound;
 mod progress;
 mod routes;
 mod signature;
+pub mod snapshot;
+mod snapshots;
 mod ui;
 mod view;
 mod world;
@@ -43,7 +45,7 @@ use rand::RngExt as _;
 use tokio_util::sync::CancellationToken;
 use utoipa::OpenApi;
 
-pub use self::context::{Authentication, Clock, Options, Retention};
+pub use self::context::{Authentication, Clock, Options, Retention, snapshots_folder};
 pub use self::form::Policy;
 pub use self::form::manifest::Dialect;
 pub use self::limits::{Limit, Limits};

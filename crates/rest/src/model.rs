@@ -18,7 +18,7 @@ pub use self::error::{ErrorBody, ErrorDetail, FieldError};
 pub use self::job::{
     Amounts, CreateRequest, CreateResponse, Deleted, EnvVar, Failure, FailureKind, JobDetail,
     JobEvent, JobList, JobNode, JobState, JobStatus, JobSummary, Metric, MetricPoint, Preview,
-    PreviewPod, Progress, SizesOfNode, Timeline, Usage, VolumeRequest, Waiting,
+    PreviewPod, Progress, SizesOfNode, SnapshotInfo, Timeline, Usage, VolumeRequest, Waiting,
 };
 pub use self::logs::{LogAttempt, LogLine, LogLines, LogPage, SearchHit, SearchResult, WorkerLogs};
 pub use self::people::{

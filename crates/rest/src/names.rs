@@ -25,5 +25,8 @@ pub(crate) const REQUEST: &str = "astrago.io/request";
 pub(crate) const IDEMPOTENCY: &str = "astrago.io/idempotency";
 /// Annotation: a digest of the request body that came with the key.
 pub(crate) const REQUEST_DIGEST: &str = "astrago.io/request-digest";
+/// Annotation on a job: the digest of the folder that it runs. On a snapshot's ConfigMap also a label,
+/// shortened.
+pub(crate) const SNAPSHOT: &str = "astrago.io/snapshot";
 /// The `manager` of our entry in `runtimePatches`.
 pub(crate) const PATCH_MANAGER: &str = "astrago.io/rest";

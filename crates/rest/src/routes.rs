@@ -7,6 +7,7 @@ pub(crate) mod oidc;
 mod people;
 mod places;
 pub(crate) mod reports;
+mod snapshots;
 mod streams;
 mod tokens;
 mod webhooks;
@@ -23,6 +24,7 @@ pub(crate) fn all() -> OpenApiRouter<Arc<Context>> {
         .merge(jobs::routes())
         .merge(logs::routes())
         .merge(places::routes())
+        .merge(snapshots::routes())
         .merge(people::routes())
         .merge(tokens::routes())
         .merge(webhooks::routes())

@@ -142,6 +142,9 @@ fn facts(job: &JobDetail) -> Vec<(String, String)> {
         "Runtime",
         format!("{} ({})", summary.runtime, dash(summary.framework.clone())),
     );
+    if let Some(snapshot) = &job.snapshot {
+        fact("Code", snapshot.clone());
+    }
     fact(
         "Nodes",
         format!("{} of {} running", summary.nodes_running, summary.num_nodes),

@@ -1,12 +1,12 @@
-//! `astrago run`: submit a script, follow it, end as it ends.
+//! `astrago run`: submit a script or a folder, follow it, end as it ends.
 
 use std::io::{IsTerminal, Write};
-use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use astrago_rest::model::{
-    CreateRequest, CreateResponse, Deleted, EnvVar, JobDetail, JobState, JobStatus, WhoAmI,
+    CreateRequest, CreateResponse, Deleted, EnvVar, JobDetail, JobState, JobStatus, SnapshotInfo,
+    WhoAmI,
 };
 use clap::Parser as _;
 use owo_colors::OwoColorize;
@@ -17,6 +17,7 @@ use super::logs;
 use crate::args::{Arguments, Command, Connection, Run, Up};
 use crate::client::{Client, escape};
 use crate::exit::Failure;
+use crate::folder::Folder;
 use crate::up::data::DataDir;
 use crate::up::{self, Running};
 
@@ -24,10 +25,7 @@ use crate::up::{self, Running};
 const INTERRUPTED: u8 = 130;
 
 pub(crate) async fn run(connection: &Connection, arguments: &Run) -> Result<ExitCode> {
-    let code = std::fs::read_to_string(&arguments.file).map_err(|error| {
-        let failure = Failure::theirs(format!("failed to read {}", arguments.file.display()));
-        anyhow::Error::from(error).context(failure)
-    })?;
+    let code = Code::read(arguments)?;
     let (client, embedded) = match Client::find(connection).await? {
         Some(client) => (client, None),
         None => start_embedded(connection).await?,
@@ -48,10 +46,13 @@ async fn submit_and_follow(
     client: &Client,
     connection: &Connection,
     arguments: &Run,
-    code: String,
+    code: Code,
 ) -> Result<ExitCode> {
     let me: WhoAmI = client.get("/api/whoami", &[]).await?;
-    let request = request(connection, arguments, &me, code)?;
+    let request = request(connection, arguments, &me, &code)?;
+    if let Code::Folder(folder, _) = &code {
+        send(client, &request.namespace, folder).await?;
+    }
     let created: CreateResponse = client
         .post("/api/trainjob/create", &[], Some(&request))
         .await?;
@@ -137,36 +138,100 @@ async fn interrupted(client: &Client, name: &str, query: &[(&str, String)]) -> R
     Ok(())
 }
 
+/// What is run.
+enum Code {
+    /// The text of one script.
+    Script(String),
+    /// A folder and the script of it to start.
+    Folder(Folder, String),
+}
+
+impl Code {
+    fn read(arguments: &Run) -> Result<Self> {
+        let path = &arguments.path;
+        if path.is_dir() {
+            let folder = Folder::read(path)?;
+            let entry = folder.entry(arguments.entry.as_deref())?;
+            return Ok(Self::Folder(folder, entry));
+        }
+        if arguments.entry.is_some() {
+            let failure = Failure::theirs("--entry names a script within a folder");
+            return Err(failure.hint("give the folder instead of the script").into());
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            let failure = Failure::theirs(format!("failed to read {}", path.display()));
+            anyhow::Error::from(error).context(failure)
+        })?;
+        Ok(Self::Script(text))
+    }
+
+    /// The framework that it uses: the script to start says, or else another file of the folder.
+    fn framework(&self) -> &'static str {
+        let found = match self {
+            Self::Script(text) => imported_framework(text),
+            Self::Folder(folder, entry) => imported_framework(&folder.text(entry)).or_else(|| {
+                let others = folder.scripts().map(|script| folder.text(script));
+                others
+                    .map(|text| imported_framework(&text))
+                    .find_map(|found| found)
+            }),
+        };
+        // PyTorch's environment suits a script that imports none.
+        found.unwrap_or("pytorch")
+    }
+}
+
+/// Uploads a folder, unless the server has this content already.
+async fn send(client: &Client, namespace: &str, folder: &Folder) -> Result<()> {
+    for line in &folder.left_out {
+        note(&format!("left out {line}"));
+    }
+    let digest = folder.digest().to_string();
+    let query = [("namespace", namespace.to_owned())];
+    let known: Result<SnapshotInfo> = client
+        .get(&format!("/api/snapshots/{}", escape(&digest)), &query)
+        .await;
+    let how = if known.is_ok() {
+        "already stored"
+    } else {
+        let sent: SnapshotInfo = client
+            .upload("/api/snapshots", &query, folder.pack()?)
+            .await?;
+        if sent.digest != digest {
+            let message = format!("sent {digest}, and the server stored {}", sent.digest);
+            return Err(Failure::ours(message).into());
+        }
+        "stored"
+    };
+    note(&format!("{how} {}: {digest}", folder.summary()));
+    Ok(())
+}
+
 fn request(
     connection: &Connection,
     arguments: &Run,
     me: &WhoAmI,
-    code: String,
+    code: &Code,
 ) -> Result<CreateRequest> {
     let framework = match &arguments.framework {
         Some(framework) => framework.clone(),
-        None => guess_framework(&code).to_owned(),
+        None => code.framework().to_owned(),
     };
-    let launcher = matches!(framework.as_str(), "horovod" | "deepspeed" | "mlx");
-    let script = quote_all(&arguments.arguments);
-    let interpreter = if launcher {
-        "mpirun python3"
-    } else {
-        "python3 -u"
+    let (training_code, snapshot, entry) = match code {
+        Code::Script(text) => (Some(text.clone()), None, "train.py"),
+        Code::Folder(folder, entry) => (None, Some(folder.digest().to_string()), entry.as_str()),
     };
-    let command = format!("{interpreter} /workspace/scripts/train.py{script}");
     let namespace = connection
         .namespace
         .clone()
         .or_else(|| me.namespace.clone());
-    if !Path::new(&arguments.file).is_file() {
-        return Err(Failure::theirs(format!("{} is not a file", arguments.file.display())).into());
-    }
     Ok(CreateRequest {
         user_id: me.user.clone(),
         namespace: namespace.unwrap_or_else(|| "default".to_owned()),
+        command: Some(command(&framework, arguments, entry)?),
         framework,
-        training_code: Some(code),
+        training_code,
+        snapshot,
         name: arguments.name.clone(),
         runtime: arguments.runtime.clone(),
         image: arguments.image.clone(),
@@ -178,7 +243,6 @@ fn request(
         gpu_count: arguments.gpus,
         launcher_cpu: arguments.launcher_cpu.clone(),
         launcher_memory: arguments.launcher_memory.clone(),
-        command: Some(command),
         env_vars: arguments
             .env
             .iter()
@@ -193,8 +257,32 @@ fn request(
     })
 }
 
-/// The framework that a script imports; PyTorch's environment suits a script that imports none.
-fn guess_framework(code: &str) -> &'static str {
+/// The command that starts the script with its arguments.
+fn command(framework: &str, arguments: &Run, entry: &str) -> Result<String> {
+    let words: Vec<String> = std::iter::once(format!("/workspace/scripts/{entry}"))
+        .chain(arguments.arguments.iter().cloned())
+        .collect();
+    let script = quote_all(&words);
+    let interpreter = match (framework, arguments.nproc_per_node) {
+        ("pytorch", Some(processes)) => {
+            // torchrun takes the nodes and the meeting point from the variables that the runtime sets.
+            format!("torchrun --nproc-per-node={processes}")
+        }
+        (_, Some(_)) => {
+            let failure =
+                Failure::theirs("--nproc-per-node starts processes with PyTorch's torchrun");
+            return Err(failure
+                .hint("leave it away, or say --framework pytorch")
+                .into());
+        }
+        ("horovod" | "deepspeed" | "mlx", None) => "mpirun python3".to_owned(),
+        (_, None) => "python3 -u".to_owned(),
+    };
+    Ok(format!("{interpreter}{script}"))
+}
+
+/// The framework that a script imports.
+fn imported_framework(code: &str) -> Option<&'static str> {
     let imports = |module: &str| {
         code.lines().map(str::trim_start).any(|line| {
             let rest = line
@@ -208,14 +296,15 @@ fn guess_framework(code: &str) -> &'static str {
         ("deepspeed", "deepspeed"),
         ("tensorflow", "tensorflow"),
         ("tf_keras", "tensorflow"),
+        ("jax", "jax"),
+        ("xgboost", "xgboost"),
+        ("mlx", "mlx"),
+        ("torch", "pytorch"),
     ];
-    let known = known
-        .iter()
-        .chain(&[("jax", "jax"), ("xgboost", "xgboost"), ("mlx", "mlx")]);
     known
-        .clone()
+        .iter()
         .find(|(module, _)| imports(module))
-        .map_or("pytorch", |(_, framework)| framework)
+        .map(|(_, framework)| *framework)
 }
 
 /// Arguments as a shell reads them back, each with a space before it.
@@ -276,17 +365,18 @@ mod tests {
 
     #[test]
     fn the_framework_is_guessed_from_the_imports() {
-        assert_eq!(guess_framework("import torch\n"), "pytorch");
-        assert_eq!(
-            guess_framework("import os\n  from tensorflow.keras import layers"),
-            "tensorflow"
-        );
-        assert_eq!(
-            guess_framework("import horovod.torch as hvd\nimport torch"),
-            "horovod"
-        );
-        assert_eq!(guess_framework("# import jax\nimport jaxtyping"), "pytorch");
-        assert_eq!(guess_framework("print('hello')"), "pytorch");
+        for (code, want) in [
+            ("import torch\n", Some("pytorch")),
+            (
+                "import os\n  from tensorflow.keras import layers",
+                Some("tensorflow"),
+            ),
+            ("import horovod.torch as hvd\nimport torch", Some("horovod")),
+            ("# import jax\nimport jaxtyping", None),
+            ("print('hello')", None),
+        ] {
+            assert_eq!(imported_framework(code), want, "{code}");
+        }
     }
 
     #[test]

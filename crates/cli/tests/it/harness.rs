@@ -61,7 +61,7 @@ pub(crate) fn has_kubectl() -> bool {
     needed(output.filter(|output| output.status.success()), "kubectl").is_some()
 }
 
-fn needed<T>(found: Option<T>, what: &str) -> Option<T> {
+pub(crate) fn needed<T>(found: Option<T>, what: &str) -> Option<T> {
     if found.is_none() {
         assert!(
             std::env::var("CI").as_deref() != Ok("true"),

@@ -29,14 +29,7 @@ fn start() -> Option<Up> {
 
 /// Waits for the end of a job and checks that each of its workers knew its place and trained.
 fn trained(up: &Up, namespace: &str, name: &str, who: &str, nodes: u32) {
-    let status = up.eventually("the end of the training", |up| {
-        let path = format!("/api/trainjob/{name}/status?namespace={namespace}");
-        let (_, status) = up.get(&path);
-        match status["state"].as_str() {
-            Some("Complete" | "Failed") => Ok(status),
-            _ => Err(status),
-        }
-    });
+    let status = ended(up, namespace, name);
     for worker in 0..nodes {
         let path = format!("/api/trainjob/{name}/logs?namespace={namespace}&worker={worker}");
         let (_, logs) = up.get(&path);
@@ -49,6 +42,17 @@ fn trained(up: &Up, namespace: &str, name: &str, who: &str, nodes: u32) {
             "{log}"
         );
     }
+}
+
+fn ended(up: &Up, namespace: &str, name: &str) -> Value {
+    up.eventually("the end of the training", |up| {
+        let path = format!("/api/trainjob/{name}/status?namespace={namespace}");
+        let (_, status) = up.get(&path);
+        match status["state"].as_str() {
+            Some("Complete" | "Failed") => Ok(status),
+            _ => Err(status),
+        }
+    })
 }
 
 fn create(up: &Up, form: &Value) -> String {
@@ -123,6 +127,59 @@ fn the_catalogue_trains_by_kubectl() {
     for (_, name, who, nodes) in jobs {
         trained(&up, "team", name, who, nodes);
     }
+}
+
+/// The frameworks beside PyTorch and TensorFlow, and FSDP, all at once.
+#[test]
+fn the_rest_of_the_catalogue_trains_by_kubectl() {
+    if !has_kubectl() || !has_mpi() {
+        return;
+    }
+    let Some(up) = start() else { return };
+    let fsdp = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/fsdp-t5-small");
+    let folder = |runtime: &str| format!("{RUNTIMES}/{runtime}");
+    let jobs = [
+        (folder("jax-distributed"), "jax-digits"),
+        (folder("xgboost-distributed"), "xgboost-digits"),
+        (folder("mlx-distributed"), "mlx-digits"),
+        (folder("deepspeed-distributed"), "deepspeed-digits"),
+        (fsdp.to_owned(), "t5-small"),
+    ];
+    up.kubectl(&["create", "namespace", "team"]);
+    let team = |arguments: &[&str]| up.kubectl(&[&["-n", "team"], arguments].concat());
+    for (folder, name) in &jobs {
+        let code = format!("--from-file={folder}/train.py");
+        team(&["create", "configmap", &format!("{name}-code"), &code]);
+        team(&["apply", "-f", &format!("{folder}/trainjob.yaml")]);
+    }
+    trained(&up, "team", "jax-digits", "Process", 2);
+    trained(&up, "team", "xgboost-digits", "Worker", 2);
+    // The processes of MPI write through the launcher, and those of torchrun through their node.
+    for (name, processes) in [("mlx-digits", 2), ("deepspeed-digits", 2), ("t5-small", 4)] {
+        let state = ended(&up, "team", name);
+        let (_, lines) = up.get(&format!("/api/trainjobs/{name}/logs?namespace=team"));
+        let lines = lines.to_string();
+        assert_eq!(state["state"], "Complete", "{state}\n{lines}");
+        for rank in 0..processes {
+            let place = format!("Rank {rank} of {processes} on {name}-");
+            let result = format!("Rank {rank}: accuracy 0.9");
+            assert!(lines.contains(&place) && lines.contains(&result), "{lines}");
+        }
+    }
+    let (_, fsdp) = up.get("/api/trainjobs/t5-small/logs?namespace=team");
+    let share = " of 170320 weights";
+    assert_eq!(fsdp.to_string().matches(share).count(), 4, "{fsdp}");
+    assert!(!fsdp.to_string().contains("keeps 170320"), "{fsdp}");
+}
+
+fn has_mpi() -> bool {
+    let found =
+        ["/usr/bin/mpirun", "/usr/sbin/sshd"].map(|path| std::path::Path::new(path).exists());
+    crate::harness::needed(
+        found.iter().all(|found| *found).then_some(()),
+        "Open MPI and OpenSSH",
+    )
+    .is_some()
 }
 
 #[test]

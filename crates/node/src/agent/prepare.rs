@@ -137,6 +137,7 @@ fn make_volumes(
         pod,
         dir,
         &node.options.data_dir,
+        node.options.snapshots.as_deref(),
         &node.options.host_paths,
         &facts(node, pod),
         objects,

@@ -16,6 +16,7 @@ use kube::ResourceExt;
 
 use super::fields::{self, Facts};
 use super::references::{Error, Objects, Result};
+use super::snapshots;
 use crate::layout::{self, PodDir};
 use crate::sandbox::identity;
 
@@ -42,6 +43,7 @@ pub(super) fn make(
     pod: &Pod,
     dir: &PodDir,
     data_dir: &Path,
+    snapshots: Option<&Path>,
     host_paths: &[PathBuf],
     facts: &Facts<'_>,
     objects: &Objects,
@@ -99,6 +101,20 @@ pub(super) fn make(
             Source::Path {
                 path,
                 read_only: claim.read_only.unwrap_or(false),
+                same_owners: false,
+            }
+        } else if let Some(csi) = &volume.csi {
+            let namespace = pod.namespace().unwrap_or_default();
+            let path =
+                snapshots::folder(snapshots, data_dir, &namespace, csi).map_err(|problem| {
+                    Error::Volume {
+                        volume: volume.name.clone(),
+                        problem,
+                    }
+                })?;
+            Source::Path {
+                path,
+                read_only: true,
                 same_owners: false,
             }
         } else if let Some(host) = &volume.host_path {

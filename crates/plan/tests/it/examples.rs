@@ -44,6 +44,7 @@ fn volume<'a>(pod: &'a Pod, name: &str) -> &'a Volume {
 #[case("003-t5-large")]
 #[case("004-pytorch-volumes")]
 #[case("004-tensorflow-volumes")]
+#[case("fsdp-t5-small")]
 fn every_example_plans_to_the_same_objects_as_before(#[case] example: &str) {
     let preview = planned(example);
     let objects = json!({
@@ -72,6 +73,53 @@ fn every_train_job_beside_a_built_in_runtime_can_be_planned() {
             let job: TrainJob = parse(&read(&path));
             plan_with_built_in(&job).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         }
+    }
+}
+
+/// Clusters with Kubeflow Trainer up to v2.1 know `podTemplateOverrides`, later ones `runtimePatches`.
+#[test]
+fn every_train_job_beside_a_built_in_runtime_means_the_same_in_the_older_dialect() {
+    for entry in std::fs::read_dir(repository().join("runtimes")).unwrap() {
+        let folder = entry.unwrap().path();
+        let named = |file: &str| folder.join(file).exists();
+        assert!(
+            named("runtime.yaml") && named("trainjob.yaml"),
+            "{folder:?}"
+        );
+        let recipe = folder
+            .file_name()
+            .unwrap()
+            .to_string_lossy()
+            .starts_with("torchtune-");
+        assert!(
+            named("train.py") != recipe,
+            "{folder:?}: torchtune brings its own recipes"
+        );
+
+        let newer: TrainJob = parse(&read(&folder.join("trainjob.yaml")));
+        let mut older = serde_json::to_value(&newer).unwrap();
+        let Some(patches) = older["spec"]
+            .as_object_mut()
+            .unwrap()
+            .remove("runtimePatches")
+        else {
+            continue;
+        };
+        let jobs = "/trainingRuntimeSpec/template/spec/replicatedJobs";
+        let overrides = patches.as_array().unwrap().iter().flat_map(|patch| {
+            patch.pointer(jobs).unwrap().as_array().unwrap().iter().map(|job| {
+                json!({ "targetJobs": [{ "name": job["name"] }], "spec": job["template"]["spec"]["template"]["spec"] })
+            })
+        });
+        older["spec"]["podTemplateOverrides"] = overrides.collect();
+        let older: TrainJob = serde_json::from_value(older).unwrap();
+        let pods = |job: &TrainJob| -> Vec<Value> {
+            let preview = plan_with_built_in(job).unwrap_or_else(|e| panic!("{folder:?}: {e}"));
+            let pods = preview.pods.iter().map(|planned| &planned.pod.spec);
+            pods.map(|spec| serde_json::to_value(spec).unwrap())
+                .collect()
+        };
+        assert_eq!(pods(&older), pods(&newer), "{folder:?}");
     }
 }
 

@@ -27,7 +27,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Error, Result, namespaces};
+use super::{Error, Result, namespaces, snapshots};
 use crate::context::Context;
 use crate::form::{self, JobRequest, manifest, name};
 use crate::identity::Caller;
@@ -45,8 +45,7 @@ pub(crate) async fn create(
     body: &Value,
     key: Option<&str>,
 ) -> Result<CreateResponse> {
-    let request = form::parse(body, &context.policy).map_err(Error::Invalid)?;
-    check_user(caller, &request)?;
+    let request = read(context, caller, body)?;
     let mut labels = BTreeMap::new();
     let mut annotations = BTreeMap::new();
     annotations.insert(names::REQUEST.to_owned(), without_code(body).to_string());
@@ -76,14 +75,21 @@ pub(crate) async fn create(
     Ok(response)
 }
 
+/// A request that the caller may make, with what it refers to looked up.
+fn read(context: &Context, caller: &Caller, body: &Value) -> Result<JobRequest> {
+    let mut request = form::parse(body, &context.policy).map_err(Error::Invalid)?;
+    check_user(caller, &request)?;
+    snapshots::resolve(context, &mut request)?;
+    Ok(request)
+}
+
 /// The objects that a request would make, under the name it would get now.
 pub(crate) fn plan(
     context: &Context,
     caller: &Caller,
     body: &Value,
 ) -> Result<(JobRequest, String, manifest::Manifests)> {
-    let request = form::parse(body, &context.policy).map_err(Error::Invalid)?;
-    check_user(caller, &request)?;
+    let request = read(context, caller, body)?;
     let name = candidate(&request, context.now(), None);
     let annotations = [(names::REQUEST.to_owned(), without_code(body).to_string())].into();
     let made = manifest::build(
@@ -149,6 +155,10 @@ async fn submit(
     if let Some(system) = &made.system {
         ensure_system(context, &maps, system).await?;
     }
+    if let Some(map) = &made.snapshot {
+        // Another job may have brought it.
+        reserve(&maps, map, "store the training code").await?;
+    }
     if let Some(code) = &made.code
         && !reserve(&maps, code, "store the training code").await?
     {
@@ -177,6 +187,9 @@ async fn submit(
         Ok(job) => {
             own(context, namespace, made.code.as_ref(), &job).await;
             own(context, namespace, made.checkpoints.as_ref(), &job).await;
+            if let Some(map) = made.snapshot {
+                snapshots::share(context, map, &job.name_any(), job.uid()).await;
+            }
             let created = job
                 .creation_timestamp()
                 .map_or_else(|| context.now(), |time| time.0);

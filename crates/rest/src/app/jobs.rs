@@ -16,6 +16,7 @@ use crate::model::{
     Deleted, Failure, JobDetail, JobEvent, JobState, JobStatus, JobSummary, Progress, Usage,
     Waiting,
 };
+use crate::names;
 use crate::view::Job;
 use crate::world::Key;
 
@@ -98,6 +99,7 @@ pub(crate) fn detail(context: &Context, job: &Job) -> JobDetail {
             .map(|trainer| trainer.command.clone())
             .unwrap_or_default(),
         max_restarts: job.job.max_restarts().ok().flatten().map(i64::from),
+        snapshot: job.job.annotations().get(names::SNAPSHOT).cloned(),
         nodes: job.nodes(),
         timeline: job.timeline(now),
         waiting: (summary.state == JobState::Pending).then(|| waiting(context, job)),

@@ -20,6 +20,7 @@ pub(crate) fn preview(context: &Context, caller: &Caller, body: &Value) -> Resul
     let mut objects = Vec::new();
     objects.extend(made.system.iter().map(value));
     objects.extend(made.code.iter().map(value));
+    objects.extend(made.snapshot.iter().map(value));
     objects.extend(made.checkpoints.iter().map(value));
     let planned = plan(context, &request, &made.train_job)?;
     objects.push(made.train_job);

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::create::owner_reference;
+use super::snapshots;
 use crate::context::Context;
 use crate::names;
 use crate::world::Key;
@@ -20,7 +21,7 @@ use crate::world::Key;
 const INTERVAL: Duration = Duration::from_mins(5);
 
 /// An object younger than this may belong to a create that is under way.
-const GRACE_SECONDS: i64 = 60;
+pub(super) const GRACE_SECONDS: i64 = 60;
 
 /// Runs until the context stops.
 pub(crate) async fn run(context: Arc<Context>) {
@@ -35,7 +36,11 @@ pub(crate) async fn run(context: Arc<Context>) {
         for error in [maps, claims].into_iter().filter_map(Result::err) {
             tracing::warn!(error = %crate::error::chain(&error), "failed to look after what jobs own");
         }
+        if let Err(error) = snapshots::adopt(&context).await {
+            tracing::warn!(error = %crate::error::chain(&error), "failed to look after the code that jobs share");
+        }
         expire(&context);
+        snapshots::expire(&context);
     }
 }
 

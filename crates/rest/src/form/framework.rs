@@ -82,12 +82,12 @@ impl Framework {
         }
     }
 
-    /// The command for requests that give none.
-    pub(crate) fn command(self) -> &'static str {
+    /// What starts a script, for requests that give no command.
+    pub(crate) fn interpreter(self) -> &'static str {
         if self.has_launcher() {
-            return "mpirun python3 /workspace/scripts/train.py";
+            return "mpirun python3";
         }
-        "python3 /workspace/scripts/train.py"
+        "python3"
     }
 
     /// The shell lines that run before the user's command.

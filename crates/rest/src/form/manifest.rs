@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
 use kube::api::ObjectMeta;
 use serde_json::{Map, Value, json};
 
-use super::{Code, JobRequest, SCRIPTS, Volume, VolumeSource, checkpoint};
+use super::{Code, Delivery, JobRequest, SCRIPTS, Volume, VolumeSource, checkpoint, code};
 use crate::names;
 
 /// How a cluster's Trainer wants changes to the runtime's pods written.
@@ -25,6 +25,8 @@ pub(crate) struct Manifests {
     pub(crate) system: Option<ConfigMap>,
     /// This job's code; owned by the TrainJob.
     pub(crate) code: Option<ConfigMap>,
+    /// The code of all jobs with this snapshot; owned by all of them.
+    pub(crate) snapshot: Option<ConfigMap>,
     /// Where this job keeps its checkpoints; owned by the TrainJob.
     pub(crate) checkpoints: Option<PersistentVolumeClaim>,
     pub(crate) train_job: Value,
@@ -42,6 +44,7 @@ pub(crate) fn build(
     Manifests {
         system: system_config_map(request),
         code: code_config_map(request, name),
+        snapshot: snapshot_config_map(request),
         checkpoints: checkpoint::claim(request, name),
         train_job: train_job(request, name, dialect, labels, annotations),
     }
@@ -83,6 +86,15 @@ fn code_config_map(request: &JobRequest, name: &str) -> Option<ConfigMap> {
     })
 }
 
+fn snapshot_config_map(request: &JobRequest) -> Option<ConfigMap> {
+    match (&request.code, &request.delivery) {
+        (Code::Snapshot { digest, .. }, Some(Delivery::ConfigMap(files))) => {
+            Some(code::snapshot_config_map(&request.namespace, digest, files))
+        }
+        _ => None,
+    }
+}
+
 /// The name of the ConfigMap with a job's code.
 pub(crate) fn code_config_map_name(job: &str) -> String {
     format!("{job}-train-script")
@@ -122,6 +134,9 @@ fn train_job(
             all_annotations.insert(key.to_owned(), amount.clone());
         }
     }
+    if let Code::Snapshot { digest, .. } = &request.code {
+        all_annotations.insert(names::SNAPSHOT.to_owned(), digest.to_string());
+    }
     if let Some(priority) = request.priority {
         all_annotations.insert(names::PRIORITY.to_owned(), priority.to_string());
     }
@@ -158,7 +173,13 @@ fn train_job(
 }
 
 fn trainer(request: &JobRequest) -> Value {
-    let script = format!("{}\n{}\n", request.framework.preamble(), request.command);
+    // A folder's code finds its other files where it stands, as it does at home.
+    let folder = match request.code {
+        Code::Snapshot { .. } => format!("cd {SCRIPTS}\n"),
+        _ => String::new(),
+    };
+    let preamble = request.framework.preamble();
+    let script = format!("{preamble}{folder}\n{}\n", request.command);
     let mut trainer = json!({
         "numNodes": request.nodes,
         "command": ["bash", "-c", script],
@@ -225,6 +246,10 @@ fn pod_spec(request: &JobRequest, name: &str) -> Value {
         }));
         mounts.push(json!({ "name": "train-script", "mountPath": SCRIPTS, "readOnly": true }));
     }
+    if let (Code::Snapshot { digest, .. }, Some(delivery)) = (&request.code, &request.delivery) {
+        volumes.push(code::snapshot_volume(digest, delivery));
+        mounts.push(json!({ "name": "train-script", "mountPath": SCRIPTS, "readOnly": true }));
+    }
     if let Some((map, _, _)) = request.framework.system_config_map() {
         volumes.push(json!({
             "name": "framework-setup",
@@ -288,11 +313,8 @@ fn init_containers(request: &JobRequest) -> Vec<Value> {
             "env": [{ "name": "PET_NNODES", "value": request.nodes.to_string() }],
         }));
     }
-    if let Code::Git { repository, branch } = &request.code {
-        let mut env = vec![json!({ "name": "GIT_SYNC_REPO", "value": repository })];
-        if let Some(branch) = branch {
-            env.push(json!({ "name": "GIT_SYNC_BRANCH", "value": branch }));
-        }
+    if let Code::Git(git) = &request.code {
+        let env = git.environment();
         // A repository may lie on a volume of the user's, as a folder or as a bundle.
         let mounts: Vec<Value> = request.volumes.iter().map(volume_mount).collect();
         containers.push(json!({ "name": "git-clone", "env": env, "volumeMounts": mounts }));

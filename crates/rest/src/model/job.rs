@@ -27,6 +27,18 @@ pub struct CreateRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "print('training')")]
     pub training_code: Option<String>,
+    /// The digest of a folder that was uploaded to `/api/snapshots`, instead of `training_code`. It
+    /// appears at `/workspace/scripts`, which is also where the command starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")]
+    pub snapshot: Option<String>,
+    /// The script of the snapshot to start; otherwise `train.py` or `main.py`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<String>,
+    /// Starts so many processes on each node, with torchrun. Only with pytorch, and without `command`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 256)]
+    pub nproc_per_node: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<SizesOfNode>,
     /// A name of your choice; otherwise `{user_id}-job-{time}`.
@@ -69,6 +81,17 @@ pub struct CreateRequest {
     pub git_repository: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_branch: Option<String>,
+    /// A branch, tag or full commit, instead of `git_branch`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git_revision: Option<String>,
+    /// How many commits of history; 0 for all, otherwise 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub git_depth: Option<i64>,
+    /// The Secret for a private repository: `username` and `password` (or a token), or `ssh-privatekey`
+    /// and `known_hosts`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git_secret: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub node_selector: BTreeMap<String, String>,
     /// How often the whole job may be restarted; otherwise the runtime decides.
@@ -153,6 +176,17 @@ pub struct CreateResponse {
     pub trainjob_name: String,
     pub namespace: String,
     pub created_at: Timestamp,
+}
+
+/// A folder of code that is stored.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct SnapshotInfo {
+    /// The name to give as `snapshot` when creating jobs in this namespace.
+    pub digest: String,
+    pub namespace: String,
+    pub files: usize,
+    /// The bytes of all files together.
+    pub bytes: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -274,6 +308,9 @@ pub struct JobDetail {
     pub image: Option<String>,
     pub command: Vec<String>,
     pub max_restarts: Option<i64>,
+    /// The digest of the folder that it runs, where it was given one.
+    #[serde(default)]
+    pub snapshot: Option<String>,
     pub nodes: Vec<JobNode>,
     pub timeline: Timeline,
     pub waiting: Option<Waiting>,

@@ -1,0 +1,94 @@
+//! Folders of code.
+
+use std::sync::Arc;
+
+use axum::Json as Answer;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderName;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::Error;
+use crate::app::snapshots;
+use crate::context::Context;
+use crate::error::Result;
+use crate::extract::{Name, Parameters};
+use crate::identity::Caller;
+use crate::model::{ErrorBody, SnapshotInfo};
+use crate::world::Key;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
+    OpenApiRouter::new()
+        .routes(routes!(upload))
+        .routes(routes!(describe))
+        .routes(routes!(code))
+}
+
+/// Upload a folder of code: a tar archive of plain files, compressed with gzip.
+///
+/// Jobs of the same namespace can then name it as `snapshot`. A content that is there already is not
+/// stored again. A snapshot that no job has used within an hour is forgotten.
+#[utoipa::path(post, path = "/api/snapshots", tag = "jobs",
+    params(("namespace" = Option<String>, Query)),
+    request_body(content = Vec<u8>, content_type = "application/gzip"),
+    responses((status = 200, body = SnapshotInfo), (status = "4XX", body = ErrorBody)))]
+async fn upload(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    parameters: Parameters,
+    body: Body,
+) -> Result<Answer<SnapshotInfo>> {
+    let namespace = parameters.namespace(&caller)?;
+    let body = body.into_data_stream();
+    Ok(Answer(
+        snapshots::upload(&context, &caller, &namespace, body).await?,
+    ))
+}
+
+/// What is stored under a digest.
+#[utoipa::path(get, path = "/api/snapshots/{digest}", tag = "jobs",
+    params(
+        ("digest" = String, Path, description = "sha256: and 64 hexadecimal digits"),
+        ("namespace" = Option<String>, Query)),
+    responses((status = 200, body = SnapshotInfo), (status = "4XX", body = ErrorBody)))]
+async fn describe(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    axum::extract::Path(digest): axum::extract::Path<String>,
+    parameters: Parameters,
+) -> Result<Answer<SnapshotInfo>> {
+    let namespace = parameters.namespace(&caller)?;
+    let digest = digest
+        .parse()
+        .map_err(|message| Error::invalid("digest", message))?;
+    Ok(Answer(
+        snapshots::describe(&context, &caller, &namespace, &digest).await?,
+    ))
+}
+
+/// The code that a job runs or ran, as a tar archive compressed with gzip.
+#[utoipa::path(get, path = "/api/trainjobs/{name}/code", tag = "jobs",
+    params(("name" = String, Path), ("namespace" = Option<String>, Query)),
+    responses(
+        (status = 200, body = Vec<u8>, content_type = "application/gzip"),
+        (status = "4XX", body = ErrorBody)))]
+async fn code(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    Name(name): Name,
+    parameters: Parameters,
+) -> Result<([(HeaderName, String); 2], Vec<u8>)> {
+    let key = Key {
+        namespace: parameters.namespace(&caller)?,
+        name,
+    };
+    let archive = snapshots::code(&context, &caller, &key).await?;
+    let file = format!("attachment; filename=\"{}.tar.gz\"", key.name);
+    let headers = [
+        (CONTENT_TYPE, "application/gzip".to_owned()),
+        (CONTENT_DISPOSITION, file),
+    ];
+    Ok((headers, archive))
+}
