@@ -180,6 +180,34 @@ fn a_killed_worker_costs_one_restart_and_no_epoch() {
     });
 }
 
+/// The example, as a reader would start it.
+#[test]
+fn the_restart_drill_shows_the_resume() {
+    let Some(python) = python().filter(|_| can_run_pods()) else {
+        return;
+    };
+    let up = Up::start(&flags(python.to_str().unwrap()));
+    let drill = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../examples/restart-drill/drill"
+    );
+    let output = Command::new(drill)
+        .env("ASTRAGO", env!("CARGO_BIN_EXE_astrago"))
+        .env("ASTRAGO_DATA_DIR", up.folder.path().join("data"))
+        .env("ASTRAGO_NAMESPACE", "user-kim")
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    assert!(
+        stdout.contains("resumed from checkpoint of epoch"),
+        "{stdout}"
+    );
+    assert!(stdout.contains("Complete"), "{stdout}");
+}
+
 #[test]
 fn training_goes_on_over_the_death_of_the_server_and_leaves_nothing() {
     let (Some(python), true) = (python().filter(|_| can_run_pods()), has_kubectl()) else {

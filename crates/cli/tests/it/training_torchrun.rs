@@ -68,7 +68,7 @@ fn two_nodes_of_two_processes_train_together_however_torchrun_is_started() {
     run(&nested, "nested", &[]);
     let form = |name: &str| {
         json!({
-            "user_id": "kim", "namespace": "team", "framework": "pytorch", "training_code": SUM, "num_nodes": 2,
+            "user_id": "admin", "namespace": "team", "framework": "pytorch", "training_code": SUM, "num_nodes": 2,
             "cpu_request": "100m", "name": name,
         })
     };

@@ -138,6 +138,10 @@ pub(super) fn read(
     if let Some(digest) = snapshot {
         return Some(Code::Snapshot { digest, entry });
     }
+    if fields.take("snapshot").is_some() {
+        // It was given and is wrong; that is one mistake, not two.
+        return None;
+    }
     read_text(fields, has_command, errors)
 }
 
