@@ -226,7 +226,8 @@ impl Up {
         what: &str,
         mut look: impl FnMut(&Self) -> Result<T, Value>,
     ) -> T {
-        let deadline = Instant::now() + Duration::from_mins(5);
+        // Long, because frameworks share a busy machine; what works does not wait for it.
+        let deadline = Instant::now() + Duration::from_mins(10);
         loop {
             match look(self) {
                 Ok(found) => return found,
