@@ -9,10 +9,12 @@ import numpy as np
 def averager():
     """The rank, the number of processes, and a function that averages an array over all of them."""
     try:
+        import horovod
         import horovod.torch as hvd
         import torch
 
         hvd.init()
+        print(f"Horovod {horovod.__version__}", flush=True)
         return hvd.rank(), hvd.size(), lambda array: hvd.allreduce(torch.from_numpy(array)).numpy()
     except ImportError:
         from mpi4py import MPI

@@ -1189,6 +1189,11 @@ export interface components {
              */
             duration_seconds: number;
             framework?: string | null;
+            /**
+             * @description `TrainJob`, or a kind of the Training Operator v1 such as `PyTorchJob`.
+             * @example TrainJob
+             */
+            kind?: string;
             message: string;
             name: string;
             namespace: string;
@@ -1207,6 +1212,7 @@ export interface components {
              * @description Restarts of the whole job and of single containers.
              */
             restarts: number;
+            /** @description Empty for a job of the Training Operator v1, which has none. */
             runtime: string;
             /**
              * Format: date-time

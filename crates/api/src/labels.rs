@@ -14,6 +14,9 @@ pub const MAX_RESTARTS: &str = "astrago.io/max-restarts";
 pub const LAUNCHER_CPU: &str = "astrago.io/launcher-cpu";
 /// Annotation on a TrainJob whose launcher does not train: the launcher's memory.
 pub const LAUNCHER_MEMORY: &str = "astrago.io/launcher-memory";
+/// Annotation on a TrainJob: its place in the queue of the embedded scheduler, a whole number; higher goes first. It counts
+/// before the priority of its pods.
+pub const PRIORITY: &str = "astrago.io/priority";
 /// Annotation on a TrainJob: what keeps its objects from being made at the moment. It goes when they
 /// are made; an error that stays is the condition Failed instead.
 pub const CREATION_ERROR: &str = "astrago.io/creation-error";

@@ -11,22 +11,26 @@
 //! controller for all of them works with.
 
 mod elastic;
+pub mod framework;
 mod kinds;
 mod replica;
+mod rules;
 mod run_policy;
 mod status;
 
 pub use elastic::{ElasticPolicy, RdzvBackend, RdzvConf};
+pub use framework::{Framework, MASTER_ROLE};
 pub use kinds::{
     JAXJob, JAXJobSpec, MPIJob, MPIJobSpec, MXJob, MXJobSpec, PaddleJob, PaddleJobSpec, PyTorchJob,
     PyTorchJobSpec, TFJob, TFJobSpec, XGBoostJob, XGBoostJobSpec,
 };
 pub use replica::{ReplicaSpec, ReplicaSpecs, RestartPolicy};
+pub use rules::MOST_REPLICAS;
 pub use run_policy::{CleanPodPolicy, RunPolicy, SchedulingPolicy};
 pub use status::{LegacyCondition, LegacyJobStatus, ReplicaStatus};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSON,
+    CustomResourceDefinition, JSON, JSONSchemaProps,
 };
 use kube::CustomResourceExt;
 use schemars::JsonSchema;
@@ -52,25 +56,41 @@ pub trait LegacyJob {
 /// The custom resource definitions of the v1 jobs, in a fixed order, ready to be applied.
 pub fn legacy_crds() -> Vec<CustomResourceDefinition> {
     vec![
-        definition::<PyTorchJob, PyTorchJobSpec>("PyTorch"),
-        definition::<TFJob, TFJobSpec>("TensorFlow"),
-        definition::<MPIJob, MPIJobSpec>("MPI"),
-        definition::<XGBoostJob, XGBoostJobSpec>("XGBoost"),
-        definition::<PaddleJob, PaddleJobSpec>("PaddlePaddle"),
-        definition::<MXJob, MXJobSpec>("MXNet"),
-        definition::<JAXJob, JAXJobSpec>("JAX"),
+        definition::<PyTorchJob, PyTorchJobSpec>("PyTorch", &framework::PYTORCH),
+        definition::<TFJob, TFJobSpec>("TensorFlow", &framework::TENSORFLOW),
+        definition::<MPIJob, MPIJobSpec>("MPI", &framework::MPI),
+        definition::<XGBoostJob, XGBoostJobSpec>("XGBoost", &framework::XGBOOST),
+        definition::<PaddleJob, PaddleJobSpec>("PaddlePaddle", &framework::PADDLE),
+        definition::<MXJob, MXJobSpec>("MXNet", &framework::MXNET),
+        definition::<JAXJob, JAXJobSpec>("JAX", &framework::JAX),
     ]
 }
 
 fn definition<Kind: CustomResourceExt, Spec: JsonSchema>(
-    framework: &str,
+    name: &str,
+    framework: &Framework,
 ) -> CustomResourceDefinition {
     let definition = Kind::crd();
     let kind = &definition.spec.names.kind;
-    let description = format!("{kind} is a job of the Training Operator v1 for {framework}.");
+    let description = format!("{kind} is a job of the Training Operator v1 for {name}.");
     let mut definition = schema::with_status::<Spec, LegacyJobStatus>(definition, &description);
     default_run_policy(&mut definition);
+    add_rules(&mut definition, framework);
     definition
+}
+
+fn add_rules(definition: &mut CustomResourceDefinition, framework: &Framework) {
+    for version in &mut definition.spec.versions {
+        let schema = version.schema.as_mut();
+        let Some(root) = schema.and_then(|schema| schema.open_api_v3_schema.as_mut()) else {
+            continue;
+        };
+        let mut value = serde_json::to_value(&*root).expect("a schema is JSON");
+        rules::add(framework, &mut value);
+        let changed: JSONSchemaProps =
+            serde_json::from_value(value).expect("rules do not change the form of a schema");
+        *root = changed;
+    }
 }
 
 /// A job always comes back with its run policy, though it may be empty: clients of the Training Operator cannot read

@@ -18,7 +18,6 @@
 //! - An MPIJob that does not say otherwise removes its workers at its end. They would idle for ever.
 
 mod environment;
-mod framework;
 mod kinds;
 mod migrate;
 pub mod mpi;
@@ -27,7 +26,7 @@ mod replica_job;
 mod service;
 mod validate;
 
-pub use framework::{Framework, MASTER_ROLE};
+pub use astrago_api::legacy::{Framework, MASTER_ROLE};
 pub use kinds::{Details, LegacyKind};
 pub use migrate::{Migration, NoCounterpart};
 pub use replica_job::{Replica, TrainingJob};

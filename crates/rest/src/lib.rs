@@ -19,6 +19,7 @@ mod form;
 mod guard;
 mod history;
 mod identity;
+mod legacy;
 mod limits;
 mod logbook;
 mod metrics;

@@ -10,14 +10,16 @@ mod tests;
 
 use std::sync::Arc;
 
-use astrago_api::{JobSet, TrainJob, conditions};
+use astrago_api::{JobSet, TrainJob, conditions, labels};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 pub(crate) use self::amounts::{cores, of_pod, of_resources};
+pub(crate) use self::nodes::TRAINING_CONTAINERS;
 pub(crate) use self::waiting::cause_of;
 use crate::cause::Ending;
+use crate::legacy::Shown;
 use crate::model::{
     Amounts, Cause, JobNode, JobState, JobStatus, JobSummary, Progress, Timeline, Usage,
 };
@@ -36,11 +38,17 @@ pub(crate) struct Job {
     pub(crate) per_node: Amounts,
     pub(crate) num_nodes: i64,
     pub(crate) framework: Option<String>,
+    /// What is special about a job of the Training Operator v1.
+    pub(crate) legacy: Option<Shown>,
 }
 
 impl Job {
+    /// The TrainJob of this name, or else the v1 job.
     pub(crate) fn find(tables: &Tables, key: &Key) -> Option<Self> {
-        let job = Arc::clone(tables.jobs.get(key)?);
+        let Some(job) = tables.jobs.get(key) else {
+            return Some(Self::legacy(tables, key, tables.legacy.find(key)?));
+        };
+        let job = Arc::clone(job);
         let runtime = tables
             .cluster_runtimes
             .get(&Key::new("", &job.spec.runtime_ref.name));
@@ -49,13 +57,14 @@ impl Job {
             .num_nodes()
             .or_else(|| spec?.ml_policy.as_ref()?.num_nodes)
             .unwrap_or(1);
-        let framework = job.labels().get(names::FRAMEWORK).cloned().or_else(|| {
-            runtime?
-                .labels()
-                .get(astrago_api::labels::FRAMEWORK)
-                .cloned()
-        });
-        let pods = tables.pods.of_job(key);
+        let framework = job
+            .labels()
+            .get(names::FRAMEWORK)
+            .cloned()
+            .or_else(|| runtime?.labels().get(labels::FRAMEWORK).cloned());
+        let mut pods = tables.pods.of_job(key);
+        // A v1 job may have the same name.
+        pods.retain(|pod| pod.labels().contains_key(labels::JOBSET_NAME));
         let resources = job
             .spec
             .trainer
@@ -71,12 +80,41 @@ impl Job {
             per_node,
             num_nodes: i64::from(num_nodes),
             framework,
+            legacy: None,
             job,
         })
     }
 
+    /// A v1 job with its pods.
+    pub(crate) fn legacy(tables: &Tables, key: &Key, shown: Shown) -> Self {
+        let mut pods = tables.pods.of_job(key);
+        pods.retain(|pod| shown.rank(pod).is_some());
+        Self {
+            job: Arc::clone(&shown.job),
+            job_set: None,
+            per_node: pods.first().map(|pod| of_pod(pod)).unwrap_or_default(),
+            pods,
+            num_nodes: shown.num_nodes,
+            framework: Some(shown.kind.framework.to_owned()),
+            legacy: Some(shown),
+        }
+    }
+
+    /// The kind of the object that people made.
+    pub(crate) fn kind(&self) -> &'static str {
+        self.legacy
+            .as_ref()
+            .map_or("TrainJob", |legacy| legacy.kind.kind)
+    }
+
     /// The pods by rank: in MPI jobs the launcher is rank 0, and the nodes follow it.
     pub(crate) fn workers(&self) -> Vec<(i64, &Arc<Pod>)> {
+        if let Some(legacy) = &self.legacy {
+            let ranked = self.pods.iter();
+            return ranked
+                .filter_map(|pod| Some((legacy.rank(pod)?, pod)))
+                .collect();
+        }
         let sets = self
             .job_set
             .iter()
@@ -151,7 +189,8 @@ impl Job {
             .and_then(|set| set.status.as_ref())
             .map_or(0, |status| status.restarts);
         let single: i32 = self.pods.iter().map(|pod| nodes::restarts(pod)).sum();
-        i64::from(whole) + i64::from(single)
+        let remade = self.legacy.as_ref().map_or(0, |legacy| legacy.restarts);
+        i64::from(whole) + i64::from(single) + remade
     }
 
     pub(crate) fn status(&self) -> JobStatus {
@@ -171,6 +210,7 @@ impl Job {
             name: self.job.name_any(),
             namespace: self.job.namespace().unwrap_or_default(),
             uid: self.job.uid().unwrap_or_default(),
+            kind: self.kind().to_owned(),
             user: self.job.labels().get(names::USER).cloned(),
             framework: self.framework.clone(),
             runtime: self.job.spec.runtime_ref.name.clone(),

@@ -21,6 +21,8 @@ use kube::{Api, Client, Resource, ResourceExt};
 use tokio::sync::{broadcast, watch as flag};
 use tokio_util::sync::CancellationToken;
 
+use crate::legacy;
+
 pub(crate) use self::table::{Key, Table};
 
 /// A job about which something changed.
@@ -40,6 +42,14 @@ pub(crate) struct Tables {
     pub(crate) namespaces: Table<Namespace>,
     pub(crate) cluster_runtimes: Table<ClusterTrainingRuntime>,
     pub(crate) runtimes: Table<TrainingRuntime>,
+    pub(crate) legacy: legacy::Jobs,
+}
+
+impl Tables {
+    /// Whether there is a job of this name, of whatever kind.
+    pub(crate) fn has_job(&self, key: &Key) -> bool {
+        self.jobs.get(key).is_some() || self.legacy.find(key).is_some()
+    }
 }
 
 pub(crate) struct World {
@@ -62,6 +72,7 @@ impl World {
             namespaces: Table::new(|_| None),
             cluster_runtimes: Table::new(|_| None),
             runtimes: Table::new(|_| None),
+            legacy: legacy::Jobs::new(),
         };
         let (changes, _) = broadcast::channel(4096);
         let (synced, _) = flag::channel(0);
@@ -83,6 +94,13 @@ impl World {
             self.table(&client, |tables| &mut tables.namespaces),
             self.table(&client, |tables| &mut tables.cluster_runtimes),
             self.table(&client, |tables| &mut tables.runtimes),
+            self.optional(&client, |tables| &mut tables.legacy.pytorch),
+            self.optional(&client, |tables| &mut tables.legacy.tensorflow),
+            self.optional(&client, |tables| &mut tables.legacy.mpi),
+            self.optional(&client, |tables| &mut tables.legacy.xgboost),
+            self.optional(&client, |tables| &mut tables.legacy.paddle),
+            self.optional(&client, |tables| &mut tables.legacy.mxnet),
+            self.optional(&client, |tables| &mut tables.legacy.jax),
         ]);
         tokio::select! {
             _ = all => {}
@@ -105,10 +123,37 @@ impl World {
         self.changes.subscribe()
     }
 
+    /// Follows a kind that every cluster with Trainer has.
     fn table<K>(
         self: &Arc<Self>,
         client: &Client,
         select: fn(&mut Tables) -> &mut Table<K>,
+    ) -> futures::future::BoxFuture<'static, ()>
+    where
+        K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + Sync + 'static,
+        K: serde::de::DeserializeOwned,
+    {
+        self.follow_kind(client, select, true)
+    }
+
+    /// Follows a kind that a cluster need not have; it is looked for again and again.
+    fn optional<K>(
+        self: &Arc<Self>,
+        client: &Client,
+        select: fn(&mut Tables) -> &mut Table<K>,
+    ) -> futures::future::BoxFuture<'static, ()>
+    where
+        K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + Sync + 'static,
+        K: serde::de::DeserializeOwned,
+    {
+        self.follow_kind(client, select, false)
+    }
+
+    fn follow_kind<K>(
+        self: &Arc<Self>,
+        client: &Client,
+        select: fn(&mut Tables) -> &mut Table<K>,
+        required: bool,
     ) -> futures::future::BoxFuture<'static, ()>
     where
         K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + Sync + 'static,
@@ -124,7 +169,7 @@ impl World {
                     Ok(Some(event)) => {
                         let done = matches!(event, watcher::Event::InitDone);
                         world.apply(event, select);
-                        if done && !filled {
+                        if done && !filled && required {
                             filled = true;
                             world.synced.send_modify(|kinds| *kinds += 1);
                         }
@@ -132,6 +177,10 @@ impl World {
                     Ok(None) => return,
                     Err(error) => {
                         let error = crate::error::chain(&error);
+                        if !required {
+                            tracing::debug!(kind = %K::kind(&()), error, "cannot be followed; trying again");
+                            continue;
+                        }
                         tracing::warn!(kind = %K::kind(&()), error, "watch broke; trying again");
                     }
                 }
@@ -161,7 +210,7 @@ impl World {
             }
         };
         for job in changed {
-            let deleted = self.read().jobs.get(&job).is_none();
+            let deleted = !self.read().has_job(&job);
             // Nobody listening is not an error.
             let _ = self.changes.send(Change { job, deleted });
         }
@@ -169,7 +218,10 @@ impl World {
 }
 
 fn job_of_pod(pod: &Pod) -> Option<Key> {
-    let job = pod.labels().get(labels::JOBSET_NAME)?;
+    let labels = pod.labels();
+    let job = labels
+        .get(labels::JOBSET_NAME)
+        .or_else(|| labels.get(labels::TRAINING_JOB_NAME))?;
     Some(Key {
         namespace: pod.namespace().unwrap_or_default(),
         name: job.clone(),

@@ -3,6 +3,9 @@
 
 use serde_json::{Value, json};
 
+use crate::labels::TRAIN_JOB_ANCESTOR_STEP;
+use crate::labels::ancestor::{DATASET_INITIALIZER, MODEL_INITIALIZER, TRAINER};
+
 /// Where the pod fields of a patch are in the schema of a TrainJob.
 const PATCHED_POD: &str = "/properties/spec/properties/runtimePatches/items/properties\
     /trainingRuntimeSpec/properties/template/properties/spec/properties/replicatedJobs/items/properties\
@@ -27,7 +30,10 @@ const SET_OF_RUNTIME: &str = "/properties/spec/properties/template/properties/sp
 pub(super) fn add(kind: &str, schema: &mut Value) {
     match kind {
         "TrainJob" => add_to_train_job(schema),
-        "TrainingRuntime" | "ClusterTrainingRuntime" => free_blueprint(schema),
+        "TrainingRuntime" | "ClusterTrainingRuntime" => {
+            free_blueprint(schema);
+            add_to_runtime(schema);
+        }
         _ => {}
     }
 }
@@ -45,6 +51,45 @@ fn free_blueprint(schema: &mut Value) {
     }
 }
 
+/// A job of the runtime that has a role is made once, and has the container of that role; upstream's webhook says so.
+fn add_to_runtime(schema: &mut Value) {
+    let jobs = format!("{SET_OF_RUNTIME}/replicatedJobs");
+    let Some(jobs) = schema.pointer_mut(&jobs) else {
+        return;
+    };
+    // Bounds, so that an API server can tell beforehand what checking costs at most.
+    jobs["maxItems"] = json!(64);
+    let containers = "/items/properties/template/properties/spec/properties/template/properties/spec\
+        /properties/containers";
+    if let Some(containers) = jobs.pointer_mut(containers) {
+        containers["maxItems"] = json!(64);
+    }
+    let step = format!("self.template.metadata.labels['{TRAIN_JOB_ANCESTOR_STEP}']");
+    let labelled = format!(
+        "has(self.template) && has(self.template.metadata) && has(self.template.metadata.labels) \
+         && '{TRAIN_JOB_ANCESTOR_STEP}' in self.template.metadata.labels \
+         && {step} in ['{TRAINER}', '{DATASET_INITIALIZER}', '{MODEL_INITIALIZER}']"
+    );
+    jobs["items"]["x-kubernetes-validations"] = json!([
+        {
+            "rule": format!("!({labelled}) || !has(self.replicas) || self.replicas == 1"),
+            "message": "always must be 1",
+            "fieldPath": ".replicas",
+        },
+        {
+            "rule": format!(
+                "!({labelled}) || (has(self.template.spec) && has(self.template.spec.template) \
+                 && has(self.template.spec.template.spec) \
+                 && self.template.spec.template.spec.containers.exists(c, \
+                 c.name == ({step} == '{TRAINER}' ? 'node' : {step})))"
+            ),
+            "message": "must contain the required container for the ancestor",
+            "messageExpression": format!("'must contain the required container for the ancestor: ' + {step}"),
+            "fieldPath": ".template.spec.template.spec.containers",
+        },
+    ]);
+}
+
 fn add_to_train_job(schema: &mut Value) {
     schema["x-kubernetes-validations"] = json!([
         {
@@ -56,6 +101,31 @@ fn add_to_train_job(schema: &mut Value) {
             "message": "metadata.name must be no more than 63 characters",
         },
     ]);
+    // The environment of these containers is the trainer's and the initializers' own.
+    for list in ["containers", "initContainers"] {
+        if let Some(container) = schema.pointer_mut(&format!("{PATCHED_POD}/{list}/items")) {
+            container["x-kubernetes-validations"] = json!([{
+                "rule": format!(
+                    "!(self.name in ['{DATASET_INITIALIZER}', '{MODEL_INITIALIZER}', 'node']) \
+                     || !has(self.env) || size(self.env) == 0"
+                ),
+                "message": format!(
+                    "must not have envs for the {DATASET_INITIALIZER}, {MODEL_INITIALIZER}, node containers"
+                ),
+                "fieldPath": ".env",
+            }]);
+        }
+    }
+    let manager = "/properties/spec/properties/runtimePatches/items/properties/manager";
+    if let Some(rules) = schema
+        .pointer_mut(manager)
+        .and_then(|manager| manager["x-kubernetes-validations"].as_array_mut())
+    {
+        rules.push(json!({
+            "rule": "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[^ ]+$')",
+            "message": "must be a domain-prefixed path (such as \"acme.io/foo\")",
+        }));
+    }
     for field in IMMUTABLE {
         if let Some(field) = schema.pointer_mut(&format!("{PATCHED_POD}/{field}")) {
             field["x-kubernetes-validations"] =

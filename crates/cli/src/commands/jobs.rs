@@ -38,7 +38,15 @@ fn draw(jobs: &JobList, wide: bool) -> String {
         "AGE",
     ];
     if wide {
-        headings.extend(["FRAMEWORK", "USER", "CPU", "MEMORY", "GPU", "MESSAGE"]);
+        headings.extend([
+            "KIND",
+            "FRAMEWORK",
+            "USER",
+            "CPU",
+            "MEMORY",
+            "GPU",
+            "MESSAGE",
+        ]);
     }
     let rows: Vec<Vec<String>> = jobs.items.iter().map(|job| row(job, wide)).collect();
     let mut text = output::table(&headings, &rows);
@@ -69,6 +77,7 @@ fn row(job: &JobSummary, wide: bool) -> Vec<String> {
     ];
     if wide {
         cells.extend([
+            job.kind.clone(),
             dash(job.framework.clone()),
             dash(job.user.clone()),
             short(job.per_node.cpu),

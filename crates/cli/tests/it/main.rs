@@ -9,6 +9,7 @@
 mod command_line;
 mod harness;
 mod legacy;
+mod legacy_clients;
 mod node_drill;
 mod settings;
 mod training;

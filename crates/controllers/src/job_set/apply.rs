@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 use astrago_api::JobSet;
+use futures::stream::{self, StreamExt};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Service};
@@ -14,6 +15,9 @@ use serde::de::DeserializeOwned;
 use super::plan::Plan;
 use super::{CONTROLLER, Error, Result};
 use crate::context::{Context, FIELD_MANAGER, owner_uid};
+
+/// So many Jobs of one set are created at once.
+const AT_ONCE: usize = 8;
 
 /// Carries out `plan` for `job_set`.
 pub(crate) async fn apply(context: &Context, job_set: &JobSet, plan: &Plan) -> Result<()> {
@@ -28,12 +32,6 @@ pub(crate) async fn apply(context: &Context, job_set: &JobSet, plan: &Plan) -> R
     for job in &plan.delete {
         if let Some(job) = delete(context, &jobs, &**job, None).await? {
             context.mirrors.jobs.observe(job);
-        }
-    }
-    if let Some(service) = &plan.service {
-        let services = Api::<Service>::namespaced(context.client.clone(), &namespace);
-        if let Some(service) = create(context, &services, service).await? {
-            context.mirrors.services.observe(service);
         }
     }
     let claims = Api::<PersistentVolumeClaim>::namespaced(context.client.clone(), &namespace);
@@ -53,20 +51,59 @@ pub(crate) async fn apply(context: &Context, job_set: &JobSet, plan: &Plan) -> R
             .jobs
             .observe(job.map_err(|source| Error::SuspendJob { name, source })?);
     }
-    for job in &plan.create {
-        let name = job.name_any();
-        let known = match create(context, &jobs, job).await? {
-            Some(created) => created,
-            None => jobs.get(&name).await.map_err(|source| Error::Create {
-                name: name.clone(),
-                source,
-            })?,
-        };
-        if owner_uid(&known) != job_set.metadata.uid {
-            return Err(Error::NameTaken { name });
-        }
-        context.mirrors.jobs.observe(known);
+    // Pods find each other by the Service, but not before they run; so nobody waits for it.
+    let service = create_service(context, &namespace, plan.service.as_ref());
+    let created = create_jobs(context, &jobs, job_set, &plan.create);
+    let (service, created) = futures::join!(service, created);
+    service.and(created)
+}
+
+async fn create_service(
+    context: &Context,
+    namespace: &str,
+    service: Option<&Service>,
+) -> Result<()> {
+    let Some(service) = service else {
+        return Ok(());
+    };
+    let services = Api::<Service>::namespaced(context.client.clone(), namespace);
+    if let Some(service) = create(context, &services, service).await? {
+        context.mirrors.services.observe(service);
     }
+    Ok(())
+}
+
+/// Creates the Jobs in their order, some at once.
+async fn create_jobs(
+    context: &Context,
+    api: &Api<Job>,
+    job_set: &JobSet,
+    jobs: &[Job],
+) -> Result<()> {
+    let requests: Vec<_> = jobs
+        .iter()
+        .map(|job| create_job(context, api, job_set, job))
+        .collect();
+    let mut requests = stream::iter(requests).buffered(AT_ONCE);
+    while let Some(created) = requests.next().await {
+        created?;
+    }
+    Ok(())
+}
+
+async fn create_job(context: &Context, api: &Api<Job>, job_set: &JobSet, job: &Job) -> Result<()> {
+    let name = job.name_any();
+    let known = match create(context, api, job).await? {
+        Some(created) => created,
+        None => api.get(&name).await.map_err(|source| Error::Create {
+            name: name.clone(),
+            source,
+        })?,
+    };
+    if owner_uid(&known) != job_set.metadata.uid {
+        return Err(Error::NameTaken { name });
+    }
+    context.mirrors.jobs.observe(known);
     Ok(())
 }
 

@@ -119,7 +119,7 @@ async fn work(
     let mut world = World::default();
     let mut actor = Actor::new(Arc::clone(context));
     let mut dirty = false;
-    let mut rested = tokio::time::Instant::now();
+    let mut rest_until = tokio::time::Instant::now();
     let mut retry = None;
     let mut resync = context.clock.now();
     loop {
@@ -133,9 +133,9 @@ async fn work(
             () = tokio::time::sleep_until(retry_at), if retry.is_some() => dirty = true,
         }
         if dirty {
-            // In a burst the scheduler works at most half of the time and takes in more at once. After a
-            // quiet moment it has rested already, and nobody waits.
-            tokio::time::sleep_until(rested).await;
+            // In a burst the scheduler works at most half of the time and takes in more at once. After a quiet moment it
+            // works at once.
+            tokio::time::sleep_until(rest_until).await;
         }
         while let Ok(change) = changes.try_recv() {
             dirty |= take_in(context, own, &mut world, &mut actor, &change);
@@ -152,7 +152,7 @@ async fn work(
                 .now()
                 .saturating_add(RESYNC)
                 .unwrap_or(Timestamp::MAX);
-            rested = tokio::time::Instant::now() + start.elapsed().min(LONGEST_PAUSE);
+            rest_until = tokio::time::Instant::now() + start.elapsed().min(LONGEST_PAUSE);
         }
     }
 }

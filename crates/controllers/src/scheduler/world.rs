@@ -13,12 +13,13 @@ mod facts;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use astrago_api::{JobSet, TrainJob};
+use astrago_api::{JobSet, TrainJob, labels};
 use astrago_plan::fit::{Cause, Cluster, NodeInfo, Resources};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod, ResourceQuota};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::ResourceExt;
 
 use super::quota::Quota;
 use super::snapshot::{Gang, GangKey, Member, PodKey, Rank, Running, Snapshot};
@@ -44,6 +45,8 @@ pub struct World {
     set_uids: HashMap<ObjectKey, String>,
     /// When TrainJobs with a deadline will be ended.
     deadlines: HashMap<ObjectKey, Timestamp>,
+    /// TrainJobs that say their place in the queue themselves.
+    priorities: HashMap<ObjectKey, i32>,
     classes: HashMap<String, (i32, bool)>,
     quotas: BTreeMap<ObjectKey, Quota>,
     claims: HashSet<ObjectKey>,
@@ -127,14 +130,20 @@ impl World {
         if let Some(end) = new {
             self.deadlines.insert(key.clone(), end);
         }
-        if old != new {
+        let asked = self.priorities.remove(key);
+        let asks = job.and_then(|job| job.annotations().get(labels::PRIORITY)?.parse().ok());
+        if let Some(priority) = asks {
+            self.priorities.insert(key.clone(), priority);
+        }
+        let changed = old != new || asked != asks;
+        if changed {
             let groups = self
                 .groups
                 .keys()
                 .filter(|group| group.namespace == key.namespace);
             self.stale.extend(groups.cloned());
         }
-        old != new && !self.pending.is_empty()
+        changed && !self.pending.is_empty()
     }
 
     pub fn set_priority_class(&mut self, name: &str, class: Option<&PriorityClass>) -> bool {
@@ -415,12 +424,13 @@ impl World {
         // A job keeps its place when it is started again, so its age is that of its JobSet.
         let set = pods.iter().find_map(|pod| self.sets.get(pod.set.as_ref()?));
         let oldest = pods.iter().map(|pod| pod.created).min().unwrap_or_default();
+        let asked = pods.iter().find_map(|pod| {
+            let train_job = self.train_job_of(pod)?;
+            self.priorities.get(&train_job).copied()
+        });
+        let of_pods = pods.iter().map(|pod| self.priority(pod)).max();
         Rank {
-            priority: pods
-                .iter()
-                .map(|pod| self.priority(pod))
-                .max()
-                .unwrap_or_default(),
+            priority: asked.or(of_pods).unwrap_or_default(),
             since: set.map_or(oldest, |set| set.created.min(oldest)),
             key,
         }

@@ -4,10 +4,12 @@
 //! A watch on the pods looks at every state that any client could have seen, so the checks are about what was, not
 //! about what happened to be there when somebody looked.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use astrago_api::{JobSet, TrainJob};
+use astrago_controllers::{Election, Options};
 use astrago_testkit::{Plane, eventually, train_job};
 use futures::StreamExt;
 use k8s_openapi::api::batch::v1::Job;
@@ -18,6 +20,8 @@ use kube::{Client, ResourceExt};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::json;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 /// Every node of every job asks for one; so three jobs of two do not fit at once.
 const CPUS: i32 = 5;
@@ -65,8 +69,18 @@ fn step() -> impl Strategy<Value = Step> {
 
 #[test]
 fn nothing_forbidden_is_ever_seen_and_nothing_is_left_in_the_end() {
+    run(10, 1);
+}
+
+/// Two copies of the controllers, of which a lease lets one work; a crash hits the one and the other in turn.
+#[test]
+fn nor_with_two_copies_that_take_over_from_each_other() {
+    run(3, 2);
+}
+
+fn run(cases: u32, copies: usize) {
     let config = Config {
-        cases: 10,
+        cases,
         max_shrink_iters: 30,
         failure_persistence: None,
         ..Config::default()
@@ -78,19 +92,21 @@ fn nothing_forbidden_is_ever_seen_and_nothing_is_left_in_the_end() {
         .expect("a runtime");
     let mut runner = TestRunner::new(config);
     let result = runner.run(&prop::collection::vec(step(), 10..40), |steps| {
-        runtime.block_on(live(steps)).map_err(TestCaseError::fail)
+        runtime
+            .block_on(live(steps, copies))
+            .map_err(TestCaseError::fail)
     });
     assert!(result.is_ok(), "{}", result.expect_err("a failure"));
 }
 
 /// One world: the steps, then the end of all jobs.
-async fn live(steps: Vec<Step>) -> Result<(), String> {
+async fn live(steps: Vec<Step>, copies: usize) -> Result<(), String> {
     let cpus = CPUS.to_string();
     let plane = Plane::with_node(&[("cpu", &cpus), ("memory", "64Gi"), ("pods", "100")]).await;
     let witness = Witness::start(plane.client.clone());
-    plane.run_controllers();
+    let mut crew = Crew::start(&plane, copies);
     for step in steps {
-        take(&plane, step).await;
+        take(&plane, &mut crew, step).await;
     }
     for job in JOBS {
         let _ = plane
@@ -116,12 +132,67 @@ async fn live(steps: Vec<Step>) -> Result<(), String> {
         }
     })
     .await;
-    plane.stop_controllers().await;
+    crew.stop().await;
     witness.verdict()
 }
 
+/// The copies of the controllers.
+struct Crew {
+    copies: Vec<(CancellationToken, JoinHandle<()>)>,
+    crashes: usize,
+}
+
+impl Crew {
+    fn start(plane: &Plane, copies: usize) -> Self {
+        let elected = copies > 1;
+        Self {
+            copies: (0..copies)
+                .map(|copy| Self::copy(plane, &format!("copy-{copy}"), elected))
+                .collect(),
+            crashes: 0,
+        }
+    }
+
+    fn copy(plane: &Plane, identity: &str, elected: bool) -> (CancellationToken, JoinHandle<()>) {
+        let options = Options {
+            clock: Arc::new(plane.clock.clone()),
+            election: elected.then(|| Election {
+                namespace: "kube-system".into(),
+                name: "astrago-controllers".into(),
+                identity: identity.into(),
+                duration: Duration::from_millis(600),
+            }),
+            ..Options::embedded()
+        };
+        let stop = CancellationToken::new();
+        let work = astrago_controllers::run(plane.client.clone(), options, stop.clone());
+        (stop, tokio::spawn(work))
+    }
+
+    /// Ends a copy in the middle of whatever it does, and starts it anew.
+    async fn crash(&mut self, plane: &Plane) {
+        let hit = self.crashes % self.copies.len();
+        self.crashes += 1;
+        let (_, old) = &mut self.copies[hit];
+        old.abort();
+        let _ = old.await;
+        // Under another name, so that the other copy has its chance.
+        let identity = format!("copy-{hit}-{}", self.crashes);
+        self.copies[hit] = Self::copy(plane, &identity, self.copies.len() > 1);
+    }
+
+    async fn stop(self) {
+        for (stop, _) in &self.copies {
+            stop.cancel();
+        }
+        for (_, task) in self.copies {
+            task.await.expect("the controllers end without a panic");
+        }
+    }
+}
+
 /// Does one step. What it is about may not be there; then it is no step.
-async fn take(plane: &Plane, step: Step) {
+async fn take(plane: &Plane, crew: &mut Crew, step: Step) {
     match step {
         Step::Create(job) => {
             let job = train_job(JOBS[job])
@@ -182,10 +253,7 @@ async fn take(plane: &Plane, step: Step) {
                 .delete(&job_name(job), &DeleteParams::background())
                 .await;
         }
-        Step::Crash => {
-            plane.crash_controllers().await;
-            plane.run_controllers();
-        }
+        Step::Crash => crew.crash(plane).await,
         Step::Advance(seconds) => {
             plane.clock.advance(seconds);
             plane.node.beat().await;
@@ -234,12 +302,15 @@ impl Witness {
 
 async fn watch_pods(client: Client, seen: Arc<Mutex<Vec<String>>>) {
     let mut live: HashMap<String, Pod> = HashMap::new();
+    let mut gangs: HashMap<String, HashSet<String>> = HashMap::new();
     let events = watcher(Api::<Pod>::all(client), watcher::Config::default()).default_backoff();
     let mut events = std::pin::pin!(events);
     while let Some(event) = events.next().await {
         match event {
             Ok(watcher::Event::Init) => live.clear(),
             Ok(watcher::Event::Apply(pod) | watcher::Event::InitApply(pod)) => {
+                let part = part_of_a_gang(&mut gangs, &pod);
+                seen.lock().expect("not poisoned").extend(part);
                 let phase = pod
                     .status
                     .as_ref()
@@ -260,6 +331,21 @@ async fn watch_pods(client: Client, seen: Arc<Mutex<Vec<String>>>) {
             Ok(watcher::Event::InitDone) | Err(_) => {}
         }
     }
+}
+
+/// A pod has a place although others of its gang were never made.
+fn part_of_a_gang(gangs: &mut HashMap<String, HashSet<String>>, pod: &Pod) -> Option<String> {
+    let label = |key: &str| pod.labels().get(key).cloned().unwrap_or_default();
+    let ranks = gangs
+        .entry(label("batch.kubernetes.io/controller-uid"))
+        .or_default();
+    ranks.insert(label("batch.kubernetes.io/job-completion-index"));
+    let bound = pod
+        .spec
+        .as_ref()
+        .is_some_and(|spec| spec.node_name.is_some());
+    let missing = ranks.len() < usize::try_from(NODES).unwrap_or(0);
+    (bound && missing).then(|| format!("{} has a node before its gang is there", pod.name_any()))
 }
 
 fn two_of_a_rank(live: &HashMap<String, Pod>) -> Option<String> {

@@ -3,8 +3,9 @@
 use astrago_api::legacy::{LegacyJobStatus, MPIJob, PyTorchJob, TFJob};
 use astrago_testkit::{Behaviour, Plane, eventually};
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod, Secret, Service};
-use kube::ResourceExt;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 #[expect(
@@ -204,6 +205,16 @@ async fn a_permanent_error_fails_the_job_and_an_invalid_one_never_starts() {
         Some("PyTorchJob broken is failed because 1 Worker replica(s) failed.")
     );
 
+    // A cluster may have the operator's own definitions, without our rules.
+    let definitions: Api<CustomResourceDefinition> = Api::all(plane.client.clone());
+    let open = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let path = "/spec/versions/0/schema/openAPIV3Schema";
+    let patch = json!([{ "op": "replace", "path": path, "value": open }]);
+    let patch = Patch::Json::<()>(serde_json::from_value(patch).expect("a patch"));
+    definitions
+        .patch("pytorchjobs.kubeflow.org", &PatchParams::default(), &patch)
+        .await
+        .expect("a definition");
     let mut invalid = pytorch("invalid", json!({}), "Never");
     if let Some(master) = invalid.spec.pytorch_replica_specs.get_mut("Master") {
         master.replicas = Some(2);

@@ -10,5 +10,7 @@
 mod any_order;
 mod faults;
 mod legacy;
+mod legacy_admission;
 mod lifecycle;
+mod queue;
 mod scheduler;

@@ -1,12 +1,10 @@
 //! The kinds of objects, and what each has beyond the others.
 
 use astrago_api::legacy::{
-    CleanPodPolicy, ElasticPolicy, JAXJob, LegacyJob, MPIJob, MXJob, PaddleJob, PyTorchJob, TFJob,
-    XGBoostJob,
+    CleanPodPolicy, ElasticPolicy, Framework, JAXJob, LegacyJob, MPIJob, MXJob, PaddleJob,
+    PyTorchJob, TFJob, XGBoostJob, framework,
 };
 use kube::Resource;
-
-use super::framework::{self, Framework};
 
 /// A kind of v1 job.
 pub trait LegacyKind: LegacyJob + Resource<DynamicType = ()> {

@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::MASTER_ROLE;
 use super::environment::{self, Scope};
-use super::framework::MASTER_ROLE;
 use super::mpi;
 use super::replica_job::{Replica, TrainingJob};
 use crate::template;

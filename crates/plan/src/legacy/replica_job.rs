@@ -7,7 +7,7 @@ use astrago_api::legacy::{CleanPodPolicy, RestartPolicy, RunPolicy};
 use k8s_openapi::api::core::v1::{Container, ContainerPort, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use super::framework::Framework;
+use super::Framework;
 use super::kinds::{Details, LegacyKind};
 use super::validate;
 use crate::error::FieldErrors;

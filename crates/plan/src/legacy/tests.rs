@@ -86,12 +86,12 @@ fn errors<K: LegacyKind>(job: &K) -> Vec<String> {
 #[case::no_container(json!({"pytorchReplicaSpecs": {"Worker": {"template": {"spec": {"containers": []}}}}}),
     "spec.pytorchReplicaSpecs.Worker.template.spec.containers: must be specified")]
 #[case::other_container(json!({"pytorchReplicaSpecs": {"Worker": {"template": {"spec": {"containers": [{"name": "a", "image": "i"}]}}}}}),
-    "spec.pytorchReplicaSpecs.Worker.template.spec.containers: must have a container named pytorch")]
+    "spec.pytorchReplicaSpecs.Worker.template.spec.containers: must have at least one container with name pytorch")]
 #[case::no_image(json!({"pytorchReplicaSpecs": {"Worker": {"template": {"spec": {"containers": [{"name": "pytorch"}]}}}}}),
-    "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].image: must be specified")]
+    "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].image: must be required")]
 #[case::nproc(json!({"nprocPerNode": "many"}), "spec.nprocPerNode: must be auto, cpu, gpu or a positive number")]
 #[case::both_nprocs(json!({"nprocPerNode": "2", "elasticPolicy": {"nProcPerNode": 2}}),
-    "spec.elasticPolicy.nProcPerNode: Forbidden: must not be used together")]
+    "spec.elasticPolicy.nProcPerNode: Forbidden: must not be used with")]
 #[case::bounds(json!({"elasticPolicy": {"minReplicas": 3, "maxReplicas": 2}}),
     "spec.elasticPolicy.minReplicas: must not be greater")]
 #[case::limit(json!({"runPolicy": {"backoffLimit": -1}}), "spec.runPolicy.backoffLimit: must not be negative")]
@@ -121,7 +121,7 @@ fn every_kind_knows_what_it_cannot_be_without() {
     let tensorflow: TFJob = read(json!({ "tfReplicaSpecs": both, "successPolicy": "Some" }));
     let want = [
         "spec.successPolicy: must be empty or AllWorkers",
-        "spec.tfReplicaSpecs: must have at most one of Chief and Master",
+        "spec.tfReplicaSpecs: must not have more than 1 Chief or Master role",
     ];
     assert_eq!(errors(&tensorflow), want);
     let empty: JAXJob = read(json!({ "jaxReplicaSpecs": {} }));

@@ -1,15 +1,12 @@
 //! Everything that is wrong with a v1 job, at once, each with its field.
 
-use astrago_api::legacy::{ElasticPolicy, ReplicaSpec, RunPolicy};
+use astrago_api::legacy::{ElasticPolicy, MOST_REPLICAS, ReplicaSpec, RunPolicy};
 use astrago_api::names;
 
-use super::framework::Framework;
+use super::Framework;
 use super::kinds::{Details, LegacyKind};
 use super::replica_job::main_container;
 use crate::error::{FieldError, FieldErrors};
-
-/// More pods than that are a mistake, and would be made one by one.
-const MOST_REPLICAS: i32 = 10_000;
 
 /// Checks a job of any kind.
 pub(super) fn validate<K: LegacyKind>(
@@ -96,7 +93,7 @@ impl Check<'_> {
             && seen.contains(&"Chief")
             && seen.contains(&"Master")
         {
-            self.invalid(path, "must have at most one of Chief and Master");
+            self.invalid(path, "must not have more than 1 Chief or Master role");
         }
     }
 
@@ -104,7 +101,7 @@ impl Check<'_> {
         let count = spec.count();
         let field = format!("{path}.replicas");
         if self.framework.is_single(kind) && count != 1 {
-            self.invalid(field, format!("must be 1, there is one {kind}"));
+            self.invalid(field, "must be 1");
         } else if !(0..=MOST_REPLICAS).contains(&count) {
             self.invalid(field, format!("must be from 0 to {MOST_REPLICAS}"));
         }
@@ -116,7 +113,7 @@ impl Check<'_> {
         };
         for (index, container) in containers.iter().enumerate() {
             if container.image.as_deref().unwrap_or_default().is_empty() {
-                self.invalid(format!("{path}[{index}].image"), "must be specified");
+                self.invalid(format!("{path}[{index}].image"), "must be required");
             }
         }
         if main_container(self.framework, self.details, &spec.template).is_none() {
@@ -127,7 +124,10 @@ impl Check<'_> {
                 } => name,
                 _ => self.framework.container,
             };
-            self.invalid(path, format!("must have a container named {name}"));
+            self.invalid(
+                path,
+                format!("must have at least one container with name {name}"),
+            );
         }
     }
 
@@ -207,13 +207,13 @@ impl Check<'_> {
         if !has_worker {
             self.invalid(
                 "spec.pytorchReplicaSpecs.Worker",
-                "must be specified with an elasticPolicy",
+                "must configure Worker when an elasticPolicy is used",
             );
         }
         if elastic.n_proc_per_node.is_some() && nproc_given {
             self.errors.push(FieldError::forbidden(
                 "spec.elasticPolicy.nProcPerNode",
-                "must not be used together with spec.nprocPerNode",
+                "must not be used with spec.nprocPerNode",
             ));
         }
         let bounds = [

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use super::{Error, Result, create, jobs, record};
 use crate::context::Context;
 use crate::identity::Caller;
+use crate::legacy::Kind;
 use crate::model::CreateResponse;
 use crate::names;
 use crate::world::Key;
@@ -15,9 +16,14 @@ use astrago_api::TrainJob;
 /// nearest request.
 pub(crate) async fn form(context: &Context, caller: &Caller, key: &Key) -> Result<Value> {
     let (job, code) = match jobs::find(context, caller, key).await {
+        Ok(job) if job.legacy.is_some() => return Err(not_of_a_form(job.kind(), key)),
         Ok(job) => ((*job.job).clone(), record::code_of(context, key).await),
         Err(Error::NotFound { .. }) => {
             let record = jobs::find_record(context, caller, key).await?;
+            let kind = &record.detail.summary.kind;
+            if Kind::of(kind).is_some() {
+                return Err(not_of_a_form(kind, key));
+            }
             let job = serde_json::from_value(record.manifest).map_err(Error::disk)?;
             (job, record.code)
         }
@@ -37,6 +43,14 @@ pub(crate) async fn form(context: &Context, caller: &Caller, key: &Key) -> Resul
         form.insert("training_code".to_owned(), json!(code));
     }
     Ok(Value::Object(form))
+}
+
+fn not_of_a_form(kind: &str, key: &Key) -> Error {
+    Error::Conflict(format!(
+        "{:?} is a {kind}, which no create request can make; save its manifest and apply it again, or turn it into a \
+         TrainJob with `astrago migrate`",
+        key.name
+    ))
 }
 
 /// Starts a job again, as a new job.

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 
+use crate::legacy::Kind;
 use crate::model::JobEvent;
 use crate::world::{Key, Tables};
 
@@ -22,7 +23,7 @@ fn belongs(event: &Event, job: &Key, tables: &Tables) -> bool {
     let object = &event.involved_object;
     let kind = object.kind.as_deref().unwrap_or_default();
     let name = object.name.as_deref().unwrap_or_default();
-    if matches!(kind, "TrainJob" | "JobSet") {
+    if matches!(kind, "TrainJob" | "JobSet") || Kind::of(kind).is_some() {
         return name == job.name;
     }
     // Jobs and pods are called `{job}-{role}-…`; a longer job name may begin the same way.

@@ -69,6 +69,12 @@ pub(crate) async fn follow(
                     continue;
                 }
                 let job = Job::find(&context.world.read(), &key);
+                if let Some(legacy) = job.as_ref().and_then(|job| job.legacy.as_ref()) {
+                    let access = legacy.kind.access("get", &key.namespace);
+                    if !context.gate.may(&caller, &access).await.unwrap_or(false) {
+                        continue;
+                    }
+                }
                 let item = match job {
                     Some(job) => Item::Job(Box::new(jobs::summary(&context, &job))),
                     None => Item::Deleted(key),

@@ -4,7 +4,7 @@ use astrago_api::{TrainJob, conditions};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
 use kube::{Api, ResourceExt};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Error, Result};
 use crate::cause;
@@ -12,13 +12,14 @@ use crate::context::Context;
 use crate::form::{manifest, name};
 use crate::history::Record;
 use crate::identity::{Access, Caller};
+use crate::legacy::Kind;
 use crate::model::{
     Deleted, Failure, JobDetail, JobEvent, JobState, JobStatus, JobSummary, Progress, Usage,
     Waiting,
 };
 use crate::names;
 use crate::view::Job;
-use crate::world::Key;
+use crate::world::{Key, Tables};
 
 /// A job that the caller may see.
 pub(crate) async fn find(context: &Context, caller: &Caller, key: &Key) -> Result<Job> {
@@ -26,7 +27,13 @@ pub(crate) async fn find(context: &Context, caller: &Caller, key: &Key) -> Resul
         .gate
         .demand(caller, &Access::jobs("get", &key.namespace))
         .await?;
-    Job::find(&context.world.read(), key).ok_or_else(|| Error::no_job(&key.namespace, &key.name))
+    let job = Job::find(&context.world.read(), key);
+    let job = job.ok_or_else(|| Error::no_job(&key.namespace, &key.name))?;
+    if let Some(legacy) = &job.legacy {
+        let access = legacy.kind.access("get", &key.namespace);
+        context.gate.demand(caller, &access).await?;
+    }
+    Ok(job)
 }
 
 /// The record of a job that is gone, if the caller may see it.
@@ -174,7 +181,7 @@ pub(crate) async fn events(context: &Context, caller: &Caller, key: &Key) -> Res
 /// A job's manifest as YAML, ready for kubectl.
 pub(crate) async fn manifest(context: &Context, caller: &Caller, key: &Key) -> Result<String> {
     let mut object = match find(context, caller, key).await {
-        Ok(job) => serde_json::to_value(&*job.job).unwrap_or_default(),
+        Ok(job) => stored(&context.world.read(), key, &job),
         Err(Error::NotFound { .. }) => find_record(context, caller, key).await?.manifest,
         Err(error) => return Err(error),
     };
@@ -198,6 +205,14 @@ pub(crate) async fn manifest(context: &Context, caller: &Caller, key: &Key) -> R
     })
 }
 
+/// The object that people made.
+pub(crate) fn stored(tables: &Tables, key: &Key, job: &Job) -> Value {
+    match &job.legacy {
+        Some(_) => tables.legacy.manifest(key).unwrap_or_default(),
+        None => serde_json::to_value(&*job.job).unwrap_or_default(),
+    }
+}
+
 pub(crate) async fn status(context: &Context, caller: &Caller, key: &Key) -> Result<JobStatus> {
     Ok(find(context, caller, key).await?.status())
 }
@@ -205,7 +220,6 @@ pub(crate) async fn status(context: &Context, caller: &Caller, key: &Key) -> Res
 /// Deletes a job; its pods and its code go with it, the framework's ConfigMap stays.
 pub(crate) async fn delete(context: &Context, caller: &Caller, key: &Key) -> Result<Deleted> {
     let client = context.gate.client(caller);
-    let jobs: Api<TrainJob> = Api::namespaced(client.clone(), &key.namespace);
     let parameters = DeleteParams {
         propagation_policy: Some(PropagationPolicy::Background),
         ..DeleteParams::default()
@@ -214,12 +228,26 @@ pub(crate) async fn delete(context: &Context, caller: &Caller, key: &Key) -> Res
     if find(context, caller, key).await.is_ok() {
         super::record::write(context, key).await;
     }
-    match jobs.delete(&key.name, &parameters).await {
-        Ok(_) => {}
+    let kind = legacy_kind(context, key);
+    let deleted = match kind {
+        Some(kind) => {
+            let jobs = kind.api(client.clone(), &key.namespace);
+            jobs.delete(&key.name, &parameters).await.map(|_| ())
+        }
+        None => {
+            let jobs: Api<TrainJob> = Api::namespaced(client.clone(), &key.namespace);
+            jobs.delete(&key.name, &parameters).await.map(|_| ())
+        }
+    };
+    match deleted {
+        Ok(()) => {}
         Err(kube::Error::Api(status)) if status.code == 404 => {
             return Err(Error::no_job(&key.namespace, &key.name));
         }
-        Err(error) => return Err(Error::cluster("delete the TrainJob", error)),
+        Err(error) => return Err(Error::cluster("delete the job", error)),
+    }
+    if kind.is_some() {
+        return Ok(deleted_answer(key));
     }
     // Usually the garbage collector is faster; a ConfigMap that lost its owner in a crash is not
     // in its books.
@@ -230,11 +258,24 @@ pub(crate) async fn delete(context: &Context, caller: &Caller, key: &Key) -> Res
         Err(kube::Error::Api(status)) if status.code == 404 => {}
         Err(error) => return Err(Error::cluster("delete the training code", error)),
     }
-    Ok(Deleted {
+    Ok(deleted_answer(key))
+}
+
+fn deleted_answer(key: &Key) -> Deleted {
+    Deleted {
         status: "success".to_owned(),
         trainjob_name: key.name.clone(),
         namespace: key.namespace.clone(),
-    })
+    }
+}
+
+/// The kind of a job of the Training Operator v1; nothing for a TrainJob, and for what we do not know of.
+fn legacy_kind(context: &Context, key: &Key) -> Option<&'static Kind> {
+    let tables = context.world.read();
+    if tables.jobs.get(key).is_some() {
+        return None;
+    }
+    tables.legacy.find(key).map(|shown| shown.kind)
 }
 
 /// Holds a job or lets it go on.
@@ -252,17 +293,31 @@ pub(crate) async fn suspend(
             key.name
         )));
     }
-    let jobs: Api<TrainJob> = Api::namespaced(context.gate.client(caller), &key.namespace);
+    let client = context.gate.client(caller);
+    let wrong = |error| match error {
+        kube::Error::Api(status) if status.code == 404 => Error::no_job(&key.namespace, &key.name),
+        other => Error::cluster("change the job", other),
+    };
+    if let Some(legacy) = &job.legacy {
+        let jobs = legacy.kind.api(client, &key.namespace);
+        let patch = Patch::Merge(json!({ "spec": { "runPolicy": { "suspend": hold } } }));
+        jobs.patch(&key.name, &PatchParams::default(), &patch)
+            .await
+            .map_err(wrong)?;
+        let mut changed = (*job.job).clone();
+        changed.spec.suspend = Some(hold);
+        return Ok(Job {
+            job: changed.into(),
+            ..job
+        }
+        .status());
+    }
+    let jobs: Api<TrainJob> = Api::namespaced(client, &key.namespace);
     let patch = Patch::Merge(json!({ "spec": { "suspend": hold } }));
     let changed = jobs
         .patch(&key.name, &PatchParams::default(), &patch)
         .await
-        .map_err(|error| match error {
-            kube::Error::Api(status) if status.code == 404 => {
-                Error::no_job(&key.namespace, &key.name)
-            }
-            other => Error::cluster("change the TrainJob", other),
-        })?;
+        .map_err(wrong)?;
     Ok(Job {
         job: changed.into(),
         ..job

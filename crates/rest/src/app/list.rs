@@ -76,7 +76,8 @@ const ARCHIVED: usize = 5000;
 
 pub(crate) async fn list(context: &Context, caller: &Caller, filter: &Filter) -> Result<JobList> {
     let namespaces = readable(context, caller, filter.namespace.as_deref()).await?;
-    if filter.is_plain() {
+    let legacy = legacy(context, caller, filter.namespace.as_deref()).await?;
+    if filter.is_plain() && legacy.is_empty() {
         return Ok(plain(context, filter, &namespaces));
     }
     let mut items: Vec<JobSummary> = {
@@ -95,6 +96,7 @@ pub(crate) async fn list(context: &Context, caller: &Caller, filter: &Filter) ->
             .map(|job| jobs::summary(context, &job))
             .collect()
     };
+    items.extend(legacy);
     if filter.archived {
         let records = context
             .history
@@ -157,6 +159,35 @@ fn page(filter: &Filter, total: usize) -> (Range<usize>, Option<usize>) {
     let start = filter.page.saturating_mul(filter.limit).min(total);
     let end = start.saturating_add(filter.limit).min(total);
     (start..end, (end < total).then_some(filter.page + 1))
+}
+
+/// The jobs of the Training Operator v1 that the caller may see: each kind has rights of its own.
+async fn legacy(
+    context: &Context,
+    caller: &Caller,
+    namespace: Option<&str>,
+) -> Result<Vec<JobSummary>> {
+    let jobs = context.world.read().legacy.list(namespace);
+    let mut rights: HashMap<(String, &str), bool> = HashMap::new();
+    let mut seen = Vec::new();
+    for (key, shown) in jobs {
+        let kind = shown.kind;
+        let right = (key.namespace.clone(), kind.plural);
+        let may = match rights.get(&right) {
+            Some(may) => *may,
+            None => {
+                let access = kind.access("list", &key.namespace);
+                let may = caller.is_admin() || context.gate.may(caller, &access).await?;
+                rights.insert(right, may);
+                may
+            }
+        };
+        if may {
+            let job = Job::legacy(&context.world.read(), &key, shown);
+            seen.push(jobs::summary(context, &job));
+        }
+    }
+    Ok(seen)
 }
 
 /// Which namespaces a caller may read jobs in.

@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::identity::{Access, Caller};
 use crate::logbook::{self, Query};
 use crate::model::{LogLine, LogLines, SearchResult, WorkerLogs};
-use crate::view::Job;
+use crate::view::{Job, TRAINING_CONTAINERS};
 use crate::world::Key;
 
 /// Which part of a log is wanted.
@@ -285,7 +285,7 @@ pub(crate) fn container_of(pod: &Pod) -> String {
     let containers = || pod.spec.iter().flat_map(|spec| &spec.containers);
     let names = || containers().map(|container| container.name.as_str());
     names()
-        .find(|name| *name == "node")
+        .find(|name| TRAINING_CONTAINERS.contains(name))
         .or_else(|| names().next())
         .unwrap_or("node")
         .to_owned()

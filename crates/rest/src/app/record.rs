@@ -2,7 +2,6 @@
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, ResourceExt};
-use serde_json::Value;
 
 use super::{events, jobs};
 use crate::context::Context;
@@ -30,7 +29,7 @@ pub(crate) async fn write(context: &Context, key: &Key) {
     };
     let record = Record {
         detail,
-        manifest: serde_json::to_value(&*job.job).unwrap_or(Value::Null),
+        manifest: jobs::stored(&context.world.read(), key, &job),
         code,
         events: events::of_job(&context.world.read(), key),
     };

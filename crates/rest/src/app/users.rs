@@ -231,6 +231,7 @@ fn user_rules() -> Vec<PolicyRule> {
                 "xgboostjobs",
                 "paddlejobs",
                 "mxjobs",
+                "jaxjobs",
             ],
             &all,
         ),

@@ -88,15 +88,12 @@ pub(crate) async fn run(context: Arc<Context>) {
 }
 
 fn all_jobs(context: &Context, jobs: &mut BTreeMap<Key, bool>) {
-    jobs.extend(
-        context
-            .world
-            .read()
-            .jobs
-            .iter()
-            .filter(|(_, job)| !job.is_finished())
-            .map(|(key, _)| (key.clone(), false)),
-    );
+    let tables = context.world.read();
+    let current = tables.jobs.iter().filter(|(_, job)| !job.is_finished());
+    jobs.extend(current.map(|(key, _)| (key.clone(), false)));
+    let legacy = tables.legacy.list(None).into_iter();
+    let legacy = legacy.filter(|(_, shown)| !shown.job.is_finished());
+    jobs.extend(legacy.map(|(key, _)| (key, false)));
 }
 
 fn gather(

@@ -254,8 +254,13 @@ pub struct JobSummary {
     pub name: String,
     pub namespace: String,
     pub uid: String,
+    /// `TrainJob`, or a kind of the Training Operator v1 such as `PyTorchJob`.
+    #[serde(default = "train_job")]
+    #[schema(example = "TrainJob")]
+    pub kind: String,
     pub user: Option<String>,
     pub framework: Option<String>,
+    /// Empty for a job of the Training Operator v1, which has none.
     pub runtime: String,
     pub state: JobState,
     pub message: String,
@@ -279,6 +284,11 @@ pub struct JobSummary {
     /// Whether the job only exists in the history any more.
     #[serde(default)]
     pub archived: bool,
+}
+
+/// What records of the time before there was a choice were of.
+fn train_job() -> String {
+    "TrainJob".to_owned()
 }
 
 /// Amounts of the three things that jobs ask for.

@@ -11,8 +11,17 @@ use kube::ResourceExt;
 use crate::cause::Ending;
 use crate::model::JobNode;
 
-/// The container that trains, in every runtime.
-const TRAINING_CONTAINER: &str = "node";
+/// The containers that train: that of every runtime, and those of the v1 jobs.
+pub(crate) const TRAINING_CONTAINERS: [&str; 8] = [
+    "node",
+    "pytorch",
+    "tensorflow",
+    "mpi",
+    "xgboost",
+    "paddle",
+    "mxnet",
+    "jax",
+];
 
 /// The job of an MPI runtime that starts the others.
 pub(super) const LAUNCHER: &str = "launcher";
@@ -49,8 +58,10 @@ pub(super) fn rank(pod: &Pod, has_launcher: bool) -> Option<i64> {
 }
 
 fn role_of(pod: &Pod) -> &str {
-    pod.labels()
+    let labels = pod.labels();
+    labels
         .get(labels::REPLICATED_JOB_NAME)
+        .or_else(|| labels.get(labels::TRAINING_REPLICA_TYPE))
         .map_or("node", String::as_str)
 }
 
@@ -137,7 +148,7 @@ pub(super) fn container_status(pod: &Pod) -> Option<&ContainerStatus> {
     let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
     statuses
         .iter()
-        .find(|status| status.name == TRAINING_CONTAINER)
+        .find(|status| TRAINING_CONTAINERS.contains(&status.name.as_str()))
         .or_else(|| statuses.first())
 }
 

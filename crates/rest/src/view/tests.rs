@@ -21,6 +21,7 @@ fn job(spec: Value, conditions: Value, pods: Vec<Value>, restarts: i32) -> Job {
         "spec": {}, "status": { "restarts": restarts },
     });
     Job {
+        legacy: None,
         job: Arc::new(serde_json::from_value(job).unwrap()),
         job_set: Some(Arc::new(serde_json::from_value(set).unwrap())),
         pods: pods

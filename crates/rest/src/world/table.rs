@@ -78,7 +78,7 @@ impl<K: Resource> Table<K> {
     }
 
     /// Adds or replaces an object; tells whose job it is.
-    pub(super) fn insert(&mut self, mut object: K) -> Option<Key> {
+    pub(crate) fn insert(&mut self, mut object: K) -> Option<Key> {
         // Nobody here reads them, and they are half of every object.
         object.managed_fields_mut().clear();
         let key = Key::of(&object);

@@ -12,6 +12,7 @@ mod bad_requests;
 mod create;
 mod harness;
 mod isolation;
+mod legacy;
 mod limits;
 mod notifications;
 mod oidc;

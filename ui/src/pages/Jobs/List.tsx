@@ -285,6 +285,7 @@ function JobRow({
         </Anchor>
         <Text size="xs" c="dimmed">
           {job.namespace} · {job.framework ?? job.runtime}
+          {job.kind !== undefined && job.kind !== 'TrainJob' && ` · ${job.kind}`}
           {job.archived && ` · ${t('jobs.archived')}`}
         </Text>
       </Table.Td>

@@ -216,4 +216,209 @@ proptest! {
         prop_assert_eq!(replaced, limit);
         prop_assert!(conditions::holds(&status, FAILED).is_some());
     }
+
+    /// Whatever happens to the pods of a job, its owner and the clock: a place has one pod at most, restarts stay within the
+    /// limit, a held job has no pods, a deadline ends what runs, and what has ended stays as it ended.
+    #[test]
+    fn the_rules_hold_over_a_whole_life(
+        limit in prop::option::of(0..4_i32),
+        deadline in prop::option::of(20..200_i64),
+        clean in prop_oneof![Just("None"), Just("Running"), Just("All")],
+        restart in prop_oneof![Just("Never"), Just("OnFailure"), Just("ExitCode")],
+        steps in prop::collection::vec(life::step(), 1..60),
+    ) {
+        let mut life = life::Life::new(limit, deadline, clean, restart);
+        for step in steps {
+            life.take(step);
+            if let Some(wrong) = life.wrong() {
+                return Err(TestCaseError::fail(wrong));
+            }
+        }
+    }
+}
+
+/// A job with its pods, without an API server: what a plan says is done at once, and the pods live as told.
+mod life {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[derive(Clone, Copy, Debug)]
+    pub(super) enum Step {
+        /// A pod that waits runs.
+        Start(usize),
+        /// A pod that runs ends.
+        End(usize, i32),
+        /// A pod goes with its node, without an exit code.
+        Lose(usize),
+        Hold(bool),
+        Pass(i64),
+    }
+
+    pub(super) fn step() -> impl Strategy<Value = Step> {
+        let place = 0..3_usize;
+        let code = prop_oneof![Just(0), Just(1), Just(127), Just(128), Just(137), Just(143)];
+        prop_oneof![
+            6 => place.clone().prop_map(Step::Start),
+            4 => (place.clone(), code).prop_map(|(place, code)| Step::End(place, code)),
+            1 => place.prop_map(Step::Lose),
+            1 => any::<bool>().prop_map(Step::Hold),
+            2 => (1..60_i64).prop_map(Step::Pass),
+        ]
+    }
+
+    pub(super) struct Life {
+        policy: Value,
+        restart: &'static str,
+        limit: Option<i32>,
+        deadline: Option<i64>,
+        now: i64,
+        made: usize,
+        pods: BTreeMap<String, Arc<Pod>>,
+        status: LegacyJobStatus,
+        wrong: Option<String>,
+    }
+
+    impl Life {
+        pub(super) fn new(
+            limit: Option<i32>,
+            deadline: Option<i64>,
+            clean: &'static str,
+            restart: &'static str,
+        ) -> Self {
+            let policy = json!({ "backoffLimit": limit, "activeDeadlineSeconds": deadline, "cleanPodPolicy": clean });
+            let mut life = Self {
+                policy,
+                restart,
+                limit,
+                deadline,
+                now: 1,
+                made: 0,
+                pods: BTreeMap::new(),
+                status: LegacyJobStatus::default(),
+                wrong: None,
+            };
+            life.settle();
+            life
+        }
+
+        pub(super) fn take(&mut self, step: Step) {
+            let names = ["j-master-0", "j-worker-0", "j-worker-1"];
+            match step {
+                Step::Start(place) => self.turn(names[place], "Pending", "Running"),
+                Step::End(place, 0) => self.turn(names[place], "Running", "Succeeded"),
+                Step::End(place, code) => {
+                    self.turn(names[place], "Running", &format!("Failed:{code}"));
+                }
+                Step::Lose(place) => self.turn(names[place], "Running", "Failed"),
+                Step::Hold(hold) => self.policy["suspend"] = json!(hold),
+                Step::Pass(seconds) => self.now += seconds,
+            }
+            self.settle();
+        }
+
+        pub(super) fn wrong(&self) -> Option<String> {
+            self.wrong.clone()
+        }
+
+        fn job(&self) -> TrainingJob {
+            let specs = json!({ "Master": replica("pytorch", 1, self.restart), "Worker": replica("pytorch", 2, self.restart) });
+            job(self.policy.clone(), specs)
+        }
+
+        fn held(&self) -> bool {
+            self.policy["suspend"] == json!(true)
+        }
+
+        fn turn(&mut self, name: &str, from: &str, to: &str) {
+            let Some(old) = self.pods.get(name).filter(|old| pod::phase(old) == from) else {
+                return;
+            };
+            let uid = old.uid().unwrap_or_default();
+            self.pods
+                .insert(name.to_owned(), super::pod(name, &uid, to));
+        }
+
+        /// Looks until there is nothing left to do, as the controller does.
+        fn settle(&mut self) {
+            let ended = conditions::end(&self.status).cloned();
+            for _ in 0..20 {
+                if !self.look() {
+                    break;
+                }
+            }
+            let claim =
+                |claim: bool, text: &str| (!claim).then(|| format!("{text}: {:?}", self.status));
+            let restarts: i32 = self
+                .status
+                .replica_statuses
+                .values()
+                .map(|status| status.restarts)
+                .sum();
+            let end = conditions::end(&self.status);
+            let since = self
+                .status
+                .start_time
+                .as_ref()
+                .map(|time| time.0.as_second());
+            let late = self
+                .deadline
+                .zip(since)
+                .is_some_and(|(deadline, since)| self.now >= since + deadline);
+            let wrong = [
+                claim(
+                    self.limit.is_none_or(|limit| restarts <= limit),
+                    "too many restarts",
+                ),
+                claim(ended.is_none() || end == ended.as_ref(), "an end changed"),
+                claim(
+                    end.is_some() == self.status.completion_time.is_some(),
+                    "an end without its time",
+                ),
+                claim(
+                    end.is_some() || !self.held() || self.pods.is_empty(),
+                    "a held job has pods",
+                ),
+                claim(
+                    end.is_some() || self.held() || !late,
+                    "a job outlived its deadline",
+                ),
+                claim(
+                    end.is_some() || self.held() || self.pods.len() == 3,
+                    "a job that runs lacks pods",
+                ),
+            ];
+            let wrong = wrong.into_iter().flatten().next();
+            self.wrong = self.wrong.take().or(wrong);
+        }
+
+        /// Makes a plan and carries it out; says whether there was anything to do.
+        fn look(&mut self) -> bool {
+            let over = conditions::end(&self.status).is_some();
+            let observed = Observed {
+                pods: self.pods.values().cloned().collect(),
+                ..Observed::default()
+            };
+            let plan = decide(&self.job(), &self.status, &observed, self.now);
+            let busy = plan.status.is_some()
+                || !plan.delete_pods.is_empty()
+                || !plan.create_pods.is_empty();
+            for pod in &plan.delete_pods {
+                self.pods.remove(&pod.name_any());
+            }
+            for made in &plan.create_pods {
+                self.made += 1;
+                let name = made.name_any();
+                let pod = super::pod(&name, &format!("uid-{}", self.made), "Pending");
+                if over {
+                    self.wrong = Some(format!("{name} was made after the end"));
+                }
+                if self.pods.insert(name.clone(), pod).is_some() {
+                    self.wrong = Some(format!("two pods called {name}"));
+                }
+            }
+            self.status = plan.status.unwrap_or_else(|| self.status.clone());
+            busy
+        }
+    }
 }

@@ -100,8 +100,13 @@ impl World {
 
     /// The moment at which the deadline of its TrainJob ends a pod.
     fn training_ends(&self, pod: &PodFacts) -> Option<Timestamp> {
+        self.deadlines.get(&self.train_job_of(pod)?).copied()
+    }
+
+    /// The TrainJob that a pod belongs to.
+    pub(super) fn train_job_of(&self, pod: &PodFacts) -> Option<ObjectKey> {
         let set = self.sets.get(pod.set.as_ref()?)?;
-        let key = ObjectKey::new(pod.key.namespace.as_str(), set.owner.name.as_deref()?);
-        self.deadlines.get(&key).copied()
+        let name = set.owner.name.as_deref()?;
+        Some(ObjectKey::new(pod.key.namespace.as_str(), name))
     }
 }

@@ -437,3 +437,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_train_job_says_its_place_in_the_queue() {
+    let mut world = World::default();
+    world.set_job_set(&key("train"), Some(&job_set("AnyOrder")));
+    add(&mut world, "d", &in_set("data", "0"));
+    let mut train = TrainJob::default();
+    train.metadata.annotations = Some([(labels::PRIORITY.to_owned(), "7".to_owned())].into());
+    assert!(world.set_train_job(&key("train"), Some(&train)));
+    let priority = |world: &mut World| world.snapshot(at(1000)).pending[0].rank.priority;
+    assert_eq!(priority(&mut world), 7);
+    train.metadata.annotations = Some([(labels::PRIORITY.to_owned(), "much".to_owned())].into());
+    world.set_train_job(&key("train"), Some(&train));
+    assert_eq!(priority(&mut world), 0);
+}

@@ -59,7 +59,7 @@ function Facts({ job }: { job: Job }) {
   const rows: [string, ReactNode][] = [
     [t('job.message'), say(job)],
     [t('jobs.user'), job.user ?? '–'],
-    [t('job.runtime'), job.runtime],
+    [t('job.runtime'), job.runtime || job.kind],
     [t('job.image'), job.image ?? '–'],
     [
       t('job.command'),

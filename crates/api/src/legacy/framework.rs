@@ -1,6 +1,6 @@
 //! The table of kinds: what differs between them and can be written down in a row.
 
-use astrago_api::legacy::RestartPolicy;
+use super::RestartPolicy;
 
 /// Value of the label `training.kubeflow.org/job-role` on the pod that leads.
 pub const MASTER_ROLE: &str = "master";
@@ -31,7 +31,7 @@ pub struct Framework {
 }
 
 /// PyTorch.
-pub(super) static PYTORCH: Framework = Framework {
+pub static PYTORCH: Framework = Framework {
     kind: "PyTorchJob",
     spec_key: "pytorchReplicaSpecs",
     types: &["Master", "Worker"],
@@ -45,7 +45,7 @@ pub(super) static PYTORCH: Framework = Framework {
 };
 
 /// TensorFlow.
-pub(super) static TENSORFLOW: Framework = Framework {
+pub static TENSORFLOW: Framework = Framework {
     kind: "TFJob",
     spec_key: "tfReplicaSpecs",
     types: &["Chief", "Master", "PS", "Worker", "Evaluator"],
@@ -59,7 +59,7 @@ pub(super) static TENSORFLOW: Framework = Framework {
 };
 
 /// MPI. Workers come first, so that the launcher finds them.
-pub(super) static MPI: Framework = Framework {
+pub static MPI: Framework = Framework {
     kind: "MPIJob",
     spec_key: "mpiReplicaSpecs",
     types: &["Worker", "Launcher"],
@@ -73,7 +73,7 @@ pub(super) static MPI: Framework = Framework {
 };
 
 /// XGBoost and LightGBM.
-pub(super) static XGBOOST: Framework = Framework {
+pub static XGBOOST: Framework = Framework {
     kind: "XGBoostJob",
     spec_key: "xgbReplicaSpecs",
     types: &["Master", "Worker"],
@@ -87,7 +87,7 @@ pub(super) static XGBOOST: Framework = Framework {
 };
 
 /// PaddlePaddle. Its masters are parameter servers, of which there may be several.
-pub(super) static PADDLE: Framework = Framework {
+pub static PADDLE: Framework = Framework {
     kind: "PaddleJob",
     spec_key: "paddleReplicaSpecs",
     types: &["Master", "Worker"],
@@ -101,7 +101,7 @@ pub(super) static PADDLE: Framework = Framework {
 };
 
 /// MXNet, which trains with a scheduler or tunes with a tuner.
-pub(super) static MXNET: Framework = Framework {
+pub static MXNET: Framework = Framework {
     kind: "MXJob",
     spec_key: "mxReplicaSpecs",
     types: &[
@@ -122,7 +122,7 @@ pub(super) static MXNET: Framework = Framework {
 };
 
 /// JAX. Process 0 coordinates the others.
-pub(super) static JAX: Framework = Framework {
+pub static JAX: Framework = Framework {
     kind: "JAXJob",
     spec_key: "jaxReplicaSpecs",
     types: &["Worker"],
@@ -145,7 +145,7 @@ impl Framework {
     }
 
     /// Whether there is exactly one pod of this type.
-    pub(super) fn is_single(&self, replica_type: &str) -> bool {
+    pub fn is_single(&self, replica_type: &str) -> bool {
         self.leaders.contains(&replica_type) && self.kind != "PaddleJob"
     }
 

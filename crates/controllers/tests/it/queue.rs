@@ -1,0 +1,151 @@
+//! Jobs that wait: for room, in their order, past each other only where nobody is delayed; and what a change of the
+//! runtime means to those that run.
+
+use astrago_api::{ClusterTrainingRuntime, JobSet, TrainJob};
+use astrago_testkit::{Plane, eventually, runtime, train_job};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+
+/// Waits until every pod of a job says this while it waits.
+async fn until_waiting(plane: &Plane, job: &str, sentence: &str) {
+    eventually(&format!("{job} waits: {sentence}"), || async {
+        let mut said = Vec::new();
+        for pod in plane.list::<Pod>().await {
+            if pod
+                .labels()
+                .get("jobset.sigs.k8s.io/jobset-name")
+                .map(String::as_str)
+                != Some(job)
+            {
+                continue;
+            }
+            let conditions = pod
+                .status
+                .and_then(|status| status.conditions)
+                .unwrap_or_default();
+            said.extend(
+                conditions
+                    .into_iter()
+                    .filter(|condition| condition.type_ == "PodScheduled")
+                    .filter_map(|c| c.message),
+            );
+        }
+        let all = !said.is_empty() && said.iter().all(|message| message.contains(sentence));
+        if all {
+            Ok(())
+        } else {
+            Err(format!("{said:?}"))
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_queue_by_priority_and_age_and_small_ones_pass_only_where_they_delay_nobody() {
+    let plane = Plane::with_node(&[("cpu", "4"), ("memory", "64Gi"), ("pods", "100")]).await;
+    plane.run_controllers();
+    let urgent = json!({ "metadata": { "name": "urgent" }, "value": 10 });
+    let urgent: PriorityClass = serde_json::from_value(urgent).unwrap();
+    plane.create_cluster(&urgent).await;
+    let class = |runtime: &mut serde_json::Value| {
+        let pod = &mut runtime["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]
+            ["template"]["spec"];
+        pod["priorityClassName"] = json!("urgent");
+    };
+    plane
+        .create_cluster(&runtime("express").change(class).build())
+        .await;
+
+    plane
+        .create(&train_job("first").nodes(2).cpus(1).deadline(1000).build())
+        .await;
+    plane.node.running("first-node-0", 1).await;
+    plane
+        .create(&train_job("big").nodes(4).cpus(1).build())
+        .await;
+    until_waiting(&plane, "big", "needs 4 CPUs, 2 free").await;
+    // It would be there when `first` must be over, and `big` can start.
+    plane
+        .create(&train_job("endless").nodes(1).cpus(1).build())
+        .await;
+    until_waiting(&plane, "endless", "1 job ahead").await;
+    // This one is over by then.
+    plane
+        .create(&train_job("short").nodes(1).cpus(1).deadline(60).build())
+        .await;
+    plane.node.running("short-node-0", 0).await;
+    // And this one goes before all that wait.
+    plane
+        .create(&train_job("now").nodes(4).cpus(1).runtime("express").build())
+        .await;
+    until_waiting(&plane, "big", "1 job ahead").await;
+    plane.node.succeed("short-node-0", 0).await;
+    plane.node.succeed("first-node-0", 0).await;
+    plane.node.succeed("first-node-0", 1).await;
+    for rank in 0..4 {
+        plane.node.running("now-node-0", rank).await;
+    }
+    until_waiting(&plane, "big", "needs 4 CPUs, 0 free").await;
+    for rank in 0..4 {
+        plane.node.succeed("now-node-0", rank).await;
+    }
+    for rank in 0..4 {
+        plane.node.succeed("big-node-0", rank).await;
+    }
+    plane.node.succeed("endless-node-0", 0).await;
+    for job in ["first", "short", "now", "big", "endless"] {
+        plane.until_condition(job, "Complete").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_is_restarted_has_the_runtime_that_it_began_with() {
+    let plane = Plane::start().await;
+    plane.run_controllers();
+    plane
+        .create(&train_job("demo").nodes(2).max_restarts(1).build())
+        .await;
+    let before = plane.node.running("demo-node-0", 0).await;
+    let runtimes: Api<ClusterTrainingRuntime> = Api::all(plane.client.clone());
+    let mut changed = runtimes.get("torch").await.unwrap();
+    let pod = changed.spec.0.template.spec.replicated_jobs[0]
+        .template
+        .spec
+        .as_mut()
+        .unwrap();
+    pod.template.spec.as_mut().unwrap().containers[0].image = Some("another:2".into());
+    runtimes
+        .replace("torch", &PostParams::default(), &changed)
+        .await
+        .unwrap();
+    plane.node.fail("demo-node-0", 0, 1).await;
+    plane
+        .until("was restarted", "demo", |set: &JobSet| set.restarts() == 1)
+        .await;
+    let after = eventually("it runs again", || async {
+        let pod = plane.node.running("demo-node-0", 0).await;
+        if pod.uid() == before.uid() {
+            Err("the old pod")
+        } else {
+            Ok(pod)
+        }
+    })
+    .await;
+    let image = |pod: &Pod| pod.spec.as_ref().unwrap().containers[0].image.clone();
+    assert_eq!(image(&after), image(&before));
+    assert_ne!(image(&after).as_deref(), Some("another:2"));
+    // Those that begin afterwards have the new one.
+    let label = json!({ "metadata": { "labels": { "touched": "yes" } } });
+    let touched: TrainJob = plane
+        .api()
+        .patch("demo", &PatchParams::default(), &Patch::Merge(label))
+        .await
+        .unwrap();
+    assert!(touched.labels().contains_key("touched"));
+    plane.create(&train_job("late").build()).await;
+    let late = plane.node.running("late-node-0", 0).await;
+    assert_eq!(image(&late).as_deref(), Some("another:2"));
+}
