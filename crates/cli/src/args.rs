@@ -73,7 +73,7 @@ pub(crate) enum Command {
     /// Start the REST API and the web page against a cluster
     Serve(Serve),
     /// Start the controllers alone, against the API server of --kubeconfig
-    Controllers(Alone),
+    Controllers(ControllersAlone),
     /// Start a node alone, against the API server of --kubeconfig
     Node(NodeAlone),
     /// Submit a training script or a folder, follow its logs and wait for its end
@@ -163,6 +163,15 @@ pub(crate) struct Up {
     /// Run no pods here: a control plane only
     #[arg(long, env = "ASTRAGO_NO_NODE")]
     pub(crate) no_node: bool,
+    /// Controllers to run; leave out those that another program brings, such as Kubeflow Trainer
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "train-jobs,job-sets,jobs,legacy-jobs,scheduler,nodes",
+        value_name = "NAME"
+    )]
+    pub(crate) controllers: Vec<Controller>,
     /// Ask for no token: everybody on this machine is the administrator
     #[arg(long, env = "ASTRAGO_NO_AUTH")]
     pub(crate) no_auth: bool,
@@ -285,6 +294,22 @@ pub(crate) enum LogFormat {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Controller {
+    /// TrainJob to JobSet: what Kubeflow Trainer does
+    TrainJobs,
+    /// JobSet to Jobs: what the JobSet controller does
+    JobSets,
+    /// Job to Pods: what kube-controller-manager does
+    Jobs,
+    /// `PyTorchJob` and its siblings to Pods: what the Training Operator v1 does
+    LegacyJobs,
+    /// Pods to nodes: what kube-scheduler does
+    Scheduler,
+    /// Fails the pods of nodes that are gone: what kube-controller-manager does
+    Nodes,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Images {
     Host,
     Pull,
@@ -312,6 +337,9 @@ pub(crate) struct Serve {
     /// Cluster to work with; otherwise KUBECONFIG, or the cluster this runs in
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
+    /// Ask for no token: everybody on this machine is the administrator
+    #[arg(long, env = "ASTRAGO_NO_AUTH")]
+    pub(crate) no_auth: bool,
     #[command(flatten)]
     pub(crate) oidc: Oidc,
     #[command(flatten)]
@@ -384,6 +412,24 @@ pub(crate) struct Oidc {
 }
 
 #[derive(Debug, Clone, Args)]
+pub(crate) struct ControllersAlone {
+    #[command(flatten)]
+    pub(crate) alone: Alone,
+    /// Controllers to run; leave out those that the cluster already has
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "train-jobs,job-sets",
+        value_name = "NAME"
+    )]
+    pub(crate) controllers: Vec<Controller>,
+    /// Do not ask for the lease that keeps several copies from working at once
+    #[arg(long)]
+    pub(crate) no_leader_election: bool,
+}
+
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Alone {
     /// API server to work with; otherwise KUBECONFIG, or the cluster this runs in
     #[arg(long, value_name = "FILE")]
@@ -405,6 +451,16 @@ pub(crate) struct NodeAlone {
     /// File with the token that the API server presents for that
     #[arg(long, value_name = "FILE")]
     pub(crate) kubelet_token_file: Option<PathBuf>,
+    /// File with the authority that signed the API server's certificate for kubelets. Whoever has one of
+    /// its certificates reads logs and runs commands in pods here: it must not sign for users
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubelet_client_ca: Option<PathBuf>,
+    /// Host folder that pods may mount (repeatable)
+    #[arg(long = "allow-host-path", value_delimiter = ',', value_name = "DIR")]
+    pub(crate) host_paths: Vec<PathBuf>,
+    /// End the pods too when stopping
+    #[arg(long)]
+    pub(crate) stop_pods: bool,
     /// Where containers get their files from
     #[arg(long, value_enum, default_value_t = Images::Host)]
     pub(crate) images: Images,

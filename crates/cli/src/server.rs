@@ -2,22 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
-use astrago_rest::{Dialect, OidcOptions, Rest};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client};
+use astrago_controllers::Election;
+use astrago_rest::{Authentication, Cluster, DetectError, OidcOptions, Rest};
+use kube::Client;
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-use crate::args::{Alone, Connection, LogFormat, Logging, NodeAlone, Oidc, Serve, Switch, Up};
+use crate::args::{
+    Connection, Controller, ControllersAlone, LogFormat, Logging, NodeAlone, Oidc, Serve, Switch, Up,
+};
 use crate::exit::Failure;
 use crate::output;
-use crate::up::data::DataDir;
-use crate::up::{self, chain};
+use crate::up;
+use crate::up::data::{DataDir, random_secret};
 
 /// `astrago up`.
 pub(crate) async fn up(connection: &Connection, arguments: &Up) -> Result<()> {
@@ -45,15 +48,24 @@ pub(crate) async fn up(connection: &Connection, arguments: &Up) -> Result<()> {
 pub(crate) async fn serve(connection: &Connection, arguments: &Serve) -> Result<()> {
     log(&arguments.logging)?;
     if !arguments.listen.ip().is_loopback() {
+        if arguments.no_auth {
+            return Err(up::open_to_everybody(arguments.listen).into());
+        }
         tracing::warn!("listening beyond loopback without TLS; put a TLS proxy before this");
     }
-    let client = cluster(arguments.kubeconfig.as_deref()).await?;
+    let config = cluster_config(arguments.kubeconfig.as_deref()).await?;
+    let client =
+        Client::try_from(config.clone()).context("failed to set up a client for the cluster")?;
     let data = DataDir::open(DataDir::locate(connection.data_dir.as_deref())?.join("serve"))?;
     let mut options = astrago_rest::Options::new(client.clone(), data.path().join("history"));
-    options.dialect = dialect(&client).await?;
+    options.cluster = detect(&client).await?;
     options.manages_users = false;
     options.oidc = provider(&arguments.oidc)?;
     arguments.history.apply(&mut options);
+    options.bearer_client = Some(without_credentials(config)?);
+    if arguments.no_auth {
+        options.authentication = Authentication::Off;
+    }
     let stopped = stop_signal()?;
     let listener = TcpListener::bind(arguments.listen)
         .await
@@ -96,12 +108,46 @@ fn provider(arguments: &Oidc) -> Result<Option<OidcOptions>> {
 }
 
 /// `astrago controllers`.
-pub(crate) async fn controllers(arguments: &Alone) -> Result<()> {
-    log(&arguments.logging)?;
-    let client = cluster(arguments.kubeconfig.as_deref()).await?;
+pub(crate) async fn controllers(arguments: &ControllersAlone) -> Result<()> {
+    log(&arguments.alone.logging)?;
+    let client = cluster(arguments.alone.kubeconfig.as_deref()).await?;
+    let mut options = controller_options(&arguments.controllers);
+    if !arguments.no_leader_election {
+        options.election = Some(Election {
+            // In a cluster that is the namespace of our own pod.
+            namespace: client.default_namespace().to_owned(),
+            name: "astrago-controllers".to_owned(),
+            identity: identity()?,
+            duration: LEASE_DURATION,
+        });
+    }
     let stopped = stop_signal()?;
-    astrago_controllers::run(client, astrago_controllers::Options::embedded(), stopped).await;
+    astrago_controllers::run(client, options, stopped).await;
     Ok(())
+}
+
+/// So long after its last sign of life a copy of the controllers is taken for dead.
+const LEASE_DURATION: Duration = Duration::from_secs(15);
+
+/// A name for this process that no other has: the machine or pod, and something random.
+fn identity() -> Result<String> {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let random = random_secret()?;
+    Ok(format!("{}_{}", host.trim(), &random[..8]))
+}
+
+/// The chosen controllers, and no others.
+pub(crate) fn controller_options(chosen: &[Controller]) -> astrago_controllers::Options {
+    let has = |controller| chosen.contains(&controller);
+    astrago_controllers::Options {
+        train_jobs: has(Controller::TrainJobs),
+        job_sets: has(Controller::JobSets),
+        jobs: has(Controller::Jobs),
+        legacy_jobs: has(Controller::LegacyJobs),
+        scheduler: has(Controller::Scheduler),
+        nodes: has(Controller::Nodes),
+        ..astrago_controllers::Options::embedded()
+    }
 }
 
 /// `astrago node`.
@@ -123,6 +169,11 @@ pub(crate) async fn node(connection: &Connection, arguments: &NodeAlone) -> Resu
     options.kubelet_listen = arguments.kubelet_listen;
     options.egress = arguments.network.egress == Switch::On;
     options.resolvers.clone_from(&arguments.network.dns);
+    options
+        .kubelet_client_ca
+        .clone_from(&arguments.kubelet_client_ca);
+    options.host_paths.clone_from(&arguments.host_paths);
+    options.stop_pods = arguments.stop_pods;
     options.kubelet_token = match &arguments.kubelet_token_file {
         Some(path) => std::fs::read_to_string(path)
             .with_context(|| format!("failed to read {}", path.display()))?
@@ -179,6 +230,11 @@ fn stop_signal() -> Result<CancellationToken> {
 
 /// A client for the cluster of a kubeconfig, of KUBECONFIG, or the one this runs in.
 async fn cluster(kubeconfig: Option<&Path>) -> Result<Client> {
+    Client::try_from(cluster_config(kubeconfig).await?)
+        .context("failed to set up a client for the cluster")
+}
+
+async fn cluster_config(kubeconfig: Option<&Path>) -> Result<kube::Config> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let config = match kubeconfig {
         Some(path) => {
@@ -190,40 +246,29 @@ async fn cluster(kubeconfig: Option<&Path>) -> Result<Client> {
         }
         None => kube::Config::infer().await.map_err(anyhow::Error::from),
     };
-    let config = config.map_err(|error| {
+    config.map_err(|error| {
         error.context(
             Failure::theirs("there is no cluster to work with")
                 .hint("name a kubeconfig with --kubeconfig FILE or KUBECONFIG"),
         )
-    })?;
+    })
+}
+
+/// A client for the same cluster that brings no credentials of its own.
+fn without_credentials(mut config: kube::Config) -> Result<Client> {
+    config.auth_info = AuthInfo::default();
     Client::try_from(config).context("failed to set up a client for the cluster")
 }
 
-/// Which dialect the cluster's TrainJobs speak, from their schema.
-async fn dialect(client: &Client) -> Result<Dialect> {
-    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let crd = crds
-        .get("trainjobs.trainer.kubeflow.org")
-        .await
-        .map_err(|error| {
-            let text = chain(&error);
-            anyhow::Error::from(error).context(
-                Failure::theirs(format!("this cluster has no TrainJobs: {text}"))
-                    .hint("install Kubeflow Trainer, or run `astrago up`"),
-            )
-        })?;
-    let patches = crd.spec.versions.iter().any(|version| {
-        let schema = version
-            .schema
-            .as_ref()
-            .and_then(|schema| schema.open_api_v3_schema.as_ref());
-        let spec = schema.and_then(|schema| schema.properties.as_ref()?.get("spec"));
-        spec.and_then(|spec| spec.properties.as_ref())
-            .is_some_and(|spec| spec.contains_key("runtimePatches"))
-    });
-    Ok(if patches {
-        Dialect::RuntimePatches
-    } else {
-        Dialect::PodTemplateOverrides
+/// What the cluster is, or why nothing can be done with it.
+async fn detect(client: &Client) -> Result<Cluster> {
+    Cluster::detect(client).await.map_err(|error| {
+        let failure = match &error {
+            DetectError::Ask(_) => Failure::ours("the cluster cannot be reached"),
+            DetectError::NoTrainer => Failure::theirs("this cluster has no TrainJobs").hint(
+                "install Kubeflow Trainer, or let `astrago controllers` do its work: kubectl apply --server-side -k deploy/kustomize/overlays/standalone",
+            ),
+        };
+        anyhow::Error::from(error).context(failure)
     })
 }

@@ -18,14 +18,14 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use astrago_apiserver::{ExtraGroup, Identity, Server};
 use astrago_node::metrics::{self, Collector};
-use astrago_rest::{Authentication, Policy, Rest};
+use astrago_rest::{Authentication, Cluster, Policy, Rest};
 use kube::Client;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::data::{DataDir, Endpoints};
-use crate::args::{Switch, Up};
+use crate::args::{Controller, Switch, Up};
 use crate::exit::Failure;
 use crate::tls;
 
@@ -105,7 +105,7 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
     let controllers = Client::new(server.local(Identity::component("controllers")), "default");
     tasks.spawn(astrago_controllers::run(
         controllers,
-        astrago_controllers::Options::embedded(),
+        crate::server::controller_options(&arguments.controllers),
         stop.workers.clone(),
     ));
     if let Some(options) = node {
@@ -118,7 +118,14 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
         });
     }
 
-    let rest = Rest::start(rest_options(arguments, client, &data), stop.workers.clone())
+    let mut cluster = Cluster::detect(&client)
+        .await
+        .context("failed to ask our own API server what it serves")?;
+    // Where somebody else runs the jobs, what they lack is done by the REST API.
+    cluster.extended = arguments.controllers.contains(&Controller::TrainJobs);
+    let mut options = rest_options(arguments, client, &data);
+    options.cluster = cluster;
+    let rest = Rest::start(options, stop.workers.clone())
         .await
         .context("failed to start the REST API")?;
     let router = rest.router();
@@ -207,11 +214,7 @@ fn node_options(arguments: &Up, data: &DataDir, kubelet_token: String) -> astrag
 fn check(arguments: &Up, is_encrypted: bool) -> Result<(), Failure> {
     let outside = !arguments.listen.ip().is_loopback();
     if arguments.no_auth && outside {
-        return Err(Failure::theirs(format!(
-            "--no-auth makes everybody the administrator, and {} can be reached from other machines",
-            arguments.listen
-        ))
-        .hint("listen on 127.0.0.1, or leave --no-auth away"));
+        return Err(open_to_everybody(arguments.listen));
     }
     if outside && !is_encrypted {
         return Err(Failure::theirs(format!(
@@ -221,6 +224,14 @@ fn check(arguments: &Up, is_encrypted: bool) -> Result<(), Failure> {
         .hint("give a certificate with --tls-cert and --tls-key, or listen on 127.0.0.1 and put a TLS proxy before it"));
     }
     Ok(())
+}
+
+/// Why --no-auth goes with loopback only.
+pub(crate) fn open_to_everybody(listen: SocketAddr) -> Failure {
+    Failure::theirs(format!(
+        "--no-auth makes everybody the administrator, and {listen} can be reached from other machines"
+    ))
+    .hint("listen on 127.0.0.1, or leave --no-auth away")
 }
 
 async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener> {

@@ -243,9 +243,12 @@ fn serve(
     collector: Collector,
     token: CancellationToken,
 ) -> Result<impl Future<Output = Result<(), server::tls::Error>> + use<>> {
-    let certificate =
-        server::Certificate::generate(&node.options.node_name, &[node.facts.host_address])
-            .map_err(Error::Endpoints)?;
+    let certificate = server::Certificate::generate(
+        &node.options.node_name,
+        &[node.facts.host_address],
+        node.options.kubelet_client_ca.as_deref(),
+    )
+    .map_err(Error::Endpoints)?;
     let router = server::router(server::Options {
         data_dir: node.options.data_dir.clone(),
         node_name: node.options.node_name.clone(),

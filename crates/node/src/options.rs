@@ -27,6 +27,9 @@ pub struct Options {
     pub kubelet_listen: SocketAddr,
     /// The bearer token that callers of the kubelet endpoints must present.
     pub kubelet_token: String,
+    /// File with an authority, in PEM, whose certificates are as good as the token. A real API server
+    /// identifies itself so; an authority that also signs for users would let them into all pods.
+    pub kubelet_client_ca: Option<PathBuf>,
     /// Host folders that pods may mount with `hostPath`; everything else is refused.
     pub host_paths: Vec<PathBuf>,
     /// The folder with the snapshots that pods may mount, each namespace its own; `None` has none.
@@ -74,6 +77,7 @@ impl Options {
             labels: BTreeMap::new(),
             kubelet_listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             kubelet_token: String::new(),
+            kubelet_client_ca: None,
             host_paths: Vec::new(),
             snapshots: None,
             pod_network: (Ipv4Addr::new(10, 224, 0, 0), 12),

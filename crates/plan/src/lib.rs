@@ -44,7 +44,7 @@ pub use catalogue::{BuiltInRuntime, built_in_runtime, built_in_runtimes};
 pub use error::{FieldError, FieldErrorKind, FieldErrors};
 pub use job::{default_job, default_pod, pod_of, pods_of};
 pub use job_set::{default_job_set, jobs_of, service_of, volume_claims_of};
-pub use lifetime::{effective_max_restarts, effective_ttl};
+pub use lifetime::{effective_max_restarts, effective_ttl, runtime_of_one_job};
 pub use policy::mpi::{SshAuth, ssh_auth_secret};
 pub use preview::{PlannedPod, Preview, pod_fields, preview};
 pub use provenance::{Origin, Origins};

@@ -21,6 +21,28 @@ pub fn effective_max_restarts(job: &TrainJob, runtime: &TrainingRuntimeSpec) -> 
     own.or(runtime.template.spec.failure_policy.as_ref()?.max_restarts)
 }
 
+/// The runtime as it must be for a Trainer that knows nothing of a job's own restarts and time: a copy
+/// that says what the job says. Nothing where the job says nothing of its own.
+pub fn runtime_of_one_job(
+    job: &TrainJob,
+    runtime: &TrainingRuntimeSpec,
+) -> Option<TrainingRuntimeSpec> {
+    let ttl = job.ttl_seconds_after_finished().ok().flatten();
+    let restarts = job.max_restarts().ok().flatten();
+    if ttl.is_none() && restarts.is_none() {
+        return None;
+    }
+    let mut own = runtime.clone();
+    let spec = &mut own.template.spec;
+    if ttl.is_some() {
+        spec.ttl_seconds_after_finished = ttl;
+    }
+    if let Some(restarts) = restarts {
+        limit_restarts(spec, restarts);
+    }
+    Some(own)
+}
+
 /// Puts what the job says about its lifetime on the JobSet.
 pub(crate) fn apply(draft: &mut Draft, job: &TrainJob) {
     if job.spec.suspend.is_some() {

@@ -1,7 +1,8 @@
 //! What every part of the application needs.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -12,8 +13,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::app::create::Idempotency;
 use crate::app::{self, Error};
+use crate::cluster::Cluster;
 use crate::form::Policy;
-use crate::form::manifest::Dialect;
 use crate::history::{History, SESSION_PREFIX};
 use crate::identity::{Caller, Gate};
 use crate::limits::{Limiter, Limits};
@@ -39,7 +40,10 @@ pub struct Options {
     pub client: Client,
     pub authentication: Authentication,
     pub policy: Policy,
-    pub dialect: Dialect,
+    pub cluster: Cluster,
+    /// Sends requests without any credentials. Where it is present, what callers ask for is done with
+    /// their own token, and no right to impersonate them is needed.
+    pub bearer_client: Option<Client>,
     /// Where records, logs, the code and the audit trail of jobs are kept.
     pub directory: PathBuf,
     pub retention: Retention,
@@ -88,7 +92,6 @@ impl Options {
             client,
             authentication: Authentication::Token,
             policy: Policy::default(),
-            dialect: Dialect::RuntimePatches,
             retention: Retention::default(),
             private_webhooks: false,
             secure: false,
@@ -98,6 +101,8 @@ impl Options {
             limits: Some(Limits::default()),
             clock: Arc::new(Timestamp::now),
             mounts_snapshots: false,
+            cluster: Cluster::default(),
+            bearer_client: None,
         }
     }
 }
@@ -112,7 +117,8 @@ pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) authentication: Authentication,
     pub(crate) policy: Policy,
-    pub(crate) dialect: Dialect,
+    cluster: RwLock<Arc<Cluster>>,
+    connected: AtomicBool,
     pub(crate) gate: Gate,
     pub(crate) world: Arc<World>,
     pub(crate) history: History,
@@ -142,7 +148,7 @@ impl Context {
             logbook: Logbook::open(&options.directory).map_err(Error::disk)?,
             snapshots: Snapshots::new(snapshots_folder(&options.directory)),
             mounts_snapshots: options.mounts_snapshots,
-            gate: Gate::new(options.client.clone()),
+            gate: Gate::new(options.client.clone(), options.bearer_client),
             world: World::new(),
             idempotency: Idempotency::default(),
             retention: options.retention,
@@ -169,7 +175,8 @@ impl Context {
             client: options.client,
             authentication: options.authentication,
             policy: options.policy,
-            dialect: options.dialect,
+            cluster: RwLock::new(Arc::new(options.cluster)),
+            connected: AtomicBool::new(true),
             stop,
             tasks: TaskTracker::new(),
         })
@@ -185,6 +192,36 @@ impl Context {
             return oidc.caller(token, self.now()).await.map_err(Error::oidc);
         }
         self.gate.caller(token).await
+    }
+
+    /// Whether the API server answered when it was last asked.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connected.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_connected(&self, connected: bool) {
+        if self.connected.swap(connected, Ordering::Relaxed) != connected {
+            if connected {
+                tracing::info!("the API server answers again");
+            } else {
+                tracing::warn!("the API server does not answer; what is shown is from before");
+            }
+        }
+    }
+
+    /// What is known of the cluster.
+    pub(crate) fn cluster(&self) -> Arc<Cluster> {
+        Arc::clone(&self.cluster.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set_cluster(&self, mut cluster: Cluster) {
+        let mut known = self.cluster.write().unwrap_or_else(PoisonError::into_inner);
+        // Who runs the jobs is known better by those who started us than from a definition.
+        cluster.extended &= known.extended;
+        if **known != cluster {
+            tracing::info!(?cluster, "the cluster has changed");
+            *known = Arc::new(cluster);
+        }
     }
 
     pub(crate) fn now(&self) -> Timestamp {

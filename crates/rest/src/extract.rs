@@ -192,6 +192,9 @@ impl Parameters {
         if caller.is_admin() {
             return Err(Error::invalid("namespace", "is required"));
         }
-        namespaces::natural(&caller.user).map_err(|message| Error::invalid("namespace", message))
+        caller
+            .label()
+            .and_then(|user| namespaces::natural(&user))
+            .map_err(|message| Error::invalid("namespace", message))
     }
 }

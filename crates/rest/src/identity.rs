@@ -1,10 +1,12 @@
 //! Who is calling, and acting in their name.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use http::HeaderValue;
+use http::header::AUTHORIZATION;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
@@ -15,6 +17,7 @@ use sha2::{Digest, Sha256};
 use tower::ServiceExt;
 
 use crate::app::{Error, Result};
+use crate::form::name;
 
 /// The group whose members may do everything, in any Kubernetes.
 pub(crate) const MASTERS: &str = "system:masters";
@@ -34,6 +37,10 @@ pub(crate) struct Caller {
     pub(crate) token: Option<String>,
     /// When the token ends, in seconds since 1970.
     pub(crate) expires_at: Option<i64>,
+    /// Whether the cluster's rules let them do everything.
+    pub(crate) admin: bool,
+    /// What they proved it with.
+    pub(crate) credential: Option<Credential>,
 }
 
 impl Caller {
@@ -44,11 +51,30 @@ impl Caller {
             groups: vec![MASTERS.to_owned()],
             token: None,
             expires_at: None,
+            admin: true,
+            credential: None,
         }
     }
 
     pub(crate) fn is_admin(&self) -> bool {
-        self.groups.iter().any(|group| group == MASTERS)
+        self.admin || self.groups.iter().any(|group| group == MASTERS)
+    }
+
+    /// The caller's name as the form's `user_id` and labels have it. The names of service accounts and
+    /// of people from an identity provider have colons in them, which neither can have.
+    pub(crate) fn label(&self) -> Result<String, String> {
+        let name = self.user.strip_prefix("system:serviceaccount:");
+        name::user_label(&name.unwrap_or(&self.user).replace(':', "-"))
+    }
+}
+
+/// A bearer token; never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Credential(Arc<str>);
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Credential(…)")
     }
 }
 
@@ -74,6 +100,17 @@ impl Access {
         }
     }
 
+    /// Everything everywhere.
+    fn everything() -> Self {
+        Self {
+            verb: "*",
+            group: "*",
+            resource: "*",
+            subresource: "",
+            namespace: String::new(),
+        }
+    }
+
     pub(crate) fn core(verb: &'static str, resource: &'static str, namespace: &str) -> Self {
         Self {
             verb,
@@ -88,14 +125,17 @@ impl Access {
 /// Asks the API server who callers are and what they may do, and remembers the answers briefly.
 pub(crate) struct Gate {
     client: Client,
+    bearer: Option<Client>,
     tokens: Memory<[u8; 32], Option<Caller>>,
     rights: Memory<(String, Vec<String>, Access), bool>,
 }
 
 impl Gate {
-    pub(crate) fn new(client: Client) -> Self {
+    /// With a `bearer` client, callers act with their own token; else `client` impersonates them.
+    pub(crate) fn new(client: Client, bearer: Option<Client>) -> Self {
         Self {
             client,
+            bearer,
             tokens: Memory::new(TOKEN_LIFETIME),
             rights: Memory::new(ACCESS_LIFETIME),
         }
@@ -131,8 +171,18 @@ impl Gate {
                         .and_then(|text| text.parse().ok()),
                     user: user.username?,
                     groups: user.groups.unwrap_or_default(),
+                    admin: false,
+                    credential: Some(Credential(token.into())),
                 })
             });
+        let caller = match caller {
+            Some(mut caller) if self.bearer.is_some() => {
+                // On a cluster administrators are those whom its rules make so.
+                caller.admin = self.may(&caller, &Access::everything()).await?;
+                Some(caller)
+            }
+            other => other,
+        };
         self.tokens.put(digest, caller.clone());
         caller.ok_or(Error::Unauthenticated)
     }
@@ -166,7 +216,7 @@ impl Gate {
             },
             ..SelfSubjectAccessReview::default()
         };
-        let api: Api<SelfSubjectAccessReview> = Api::all(impersonate(&self.client, caller));
+        let api: Api<SelfSubjectAccessReview> = Api::all(self.client(caller));
         let review = api
             .create(&PostParams::default(), &review)
             .await
@@ -195,8 +245,28 @@ impl Gate {
 
     /// A client that acts as the caller.
     pub(crate) fn client(&self, caller: &Caller) -> Client {
-        impersonate(&self.client, caller)
+        match (&self.bearer, &caller.credential) {
+            (Some(bearer), Some(credential)) => bear(bearer, credential),
+            _ => impersonate(&self.client, caller),
+        }
     }
+}
+
+/// A client that sends `inner`'s requests with the caller's own token.
+fn bear(inner: &Client, credential: &Credential) -> Client {
+    let inner = inner.clone();
+    let namespace = inner.default_namespace().to_owned();
+    let credential = credential.clone();
+    let service = tower::service_fn(move |mut request: http::Request<kube::client::Body>| {
+        let inner = inner.clone();
+        // A token that is no header value was not accepted in the first place.
+        if let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {}", credential.0)) {
+            value.set_sensitive(true);
+            request.headers_mut().insert(AUTHORIZATION, value);
+        }
+        async move { inner.send(request).await }
+    });
+    Client::new(service.map_err(tower::BoxError::from), namespace)
 }
 
 /// A client that sends `inner`'s requests with Kubernetes' impersonation headers.
@@ -257,5 +327,25 @@ impl<K: std::hash::Hash + Eq, V: Clone> Memory<K, V> {
             entries.clear();
         }
         entries.insert(key, (Instant::now(), value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("kim", "kim")]
+    #[case("kim@example.com", "kim-example-com")]
+    #[case("system:serviceaccount:team:kim", "team-kim")]
+    #[case("oidc:kim", "oidc-kim")]
+    fn the_names_of_clusters_become_labels(#[case] user: &str, #[case] want: &str) {
+        let caller = Caller {
+            user: user.to_owned(),
+            ..Caller::admin()
+        };
+        assert_eq!(caller.label().as_deref(), Ok(want));
     }
 }

@@ -12,6 +12,7 @@
 
 mod app;
 mod cause;
+mod cluster;
 mod context;
 mod error;
 mod extract;
@@ -38,6 +39,7 @@ mod world;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -46,6 +48,7 @@ use rand::RngExt as _;
 use tokio_util::sync::CancellationToken;
 use utoipa::OpenApi;
 
+pub use self::cluster::{Cluster, DetectError};
 pub use self::context::{Authentication, Clock, Options, Retention, snapshots_folder};
 pub use self::form::Policy;
 pub use self::form::manifest::Dialect;
@@ -83,6 +86,10 @@ impl Rest {
         context
             .tasks
             .spawn(app::webhooks::run(Arc::clone(&context)));
+        context
+            .tasks
+            .spawn(app::lifetimes::run(Arc::clone(&context)));
+        context.tasks.spawn(watch_cluster(Arc::clone(&context)));
         Ok(Self { context })
     }
 
@@ -114,6 +121,31 @@ impl Rest {
     pub async fn stopped(&self) {
         self.context.tasks.close();
         self.context.tasks.wait().await;
+    }
+}
+
+/// How often the API server is asked whether it is there.
+const PROBE: Duration = Duration::from_secs(2);
+
+/// After so many probes it is looked whether the cluster has changed.
+const PROBES_PER_DETECTION: u32 = 30;
+
+/// Keeps what is known of the cluster current: whether it answers, and what its Trainer is, which may
+/// be upgraded while we run.
+async fn watch_cluster(context: Arc<Context>) {
+    for turn in 1_u32.. {
+        tokio::select! {
+            () = context.stop.cancelled() => return,
+            () = tokio::time::sleep(PROBE) => {}
+        }
+        let answer = tokio::time::timeout(PROBE * 2, context.client.apiserver_version()).await;
+        context.set_connected(matches!(answer, Ok(Ok(_))));
+        // While the API server is away, what was known before stays.
+        if turn.is_multiple_of(PROBES_PER_DETECTION)
+            && let Ok(cluster) = Cluster::detect(&context.client).await
+        {
+            context.set_cluster(cluster);
+        }
     }
 }
 

@@ -119,6 +119,8 @@ mod tests {
             groups: groups.iter().map(|group| (*group).to_owned()).collect(),
             token: None,
             expires_at: None,
+            admin: false,
+            credential: None,
         }
     }
 

@@ -5,6 +5,7 @@
 //! same types.
 
 mod cause;
+mod cluster;
 mod error;
 mod job;
 mod logs;
@@ -14,6 +15,7 @@ mod usage;
 mod webhook;
 
 pub use self::cause::Cause;
+pub use self::cluster::ClusterInfo;
 pub use self::error::{ErrorBody, ErrorDetail, FieldError};
 pub use self::job::{
     Amounts, CreateRequest, CreateResponse, Deleted, EnvVar, Failure, FailureKind, JobDetail,

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use astrago_node::doctor::{self, Finding, Level};
+use astrago_rest::model::ClusterInfo;
 use owo_colors::OwoColorize;
 
 use crate::args::{Connection, Format};
@@ -16,7 +17,7 @@ pub(crate) async fn doctor(connection: &Connection, format: Format) -> Result<Ex
     let mut options = astrago_node::Options::new(folder.join("node"));
     options.egress = true;
     let mut findings = tokio::task::spawn_blocking(move || doctor::check(&options)).await?;
-    findings.push(server(connection).await);
+    findings.extend(server(connection).await);
     output::print(format, &findings, |_| {
         let rows: Vec<Vec<String>> = findings.iter().map(row).collect();
         output::table(&["", "CHECK", "FOUND"], &rows)
@@ -40,16 +41,63 @@ fn row(finding: &Finding) -> Vec<String> {
     vec![mark, finding.requirement.to_owned(), found]
 }
 
-async fn server(connection: &Connection) -> Finding {
-    let found = match Client::find(connection).await {
-        Ok(Some(server)) => format!("runs at {}", server.base()),
-        Ok(None) => "none runs; `astrago up` starts one".to_owned(),
-        Err(error) => error.to_string(),
-    };
-    Finding {
-        requirement: "server",
+async fn server(connection: &Connection) -> Vec<Finding> {
+    let finding = |requirement, found: String| Finding {
+        requirement,
         level: Level::Ok,
         found,
         fix: None,
+    };
+    let server = match Client::find(connection).await {
+        Ok(Some(server)) => server,
+        Ok(None) => {
+            return vec![finding(
+                "server",
+                "none runs; `astrago up` starts one".to_owned(),
+            )];
+        }
+        Err(error) => return vec![finding("server", error.to_string())],
+    };
+    let mut findings = vec![finding("server", format!("runs at {}", server.base()))];
+    if let Ok(cluster) = server.get::<ClusterInfo>("/api/cluster", &[]).await {
+        findings.push(Finding {
+            level: if cluster.connected {
+                Level::Ok
+            } else {
+                Level::Warn
+            },
+            ..finding("cluster", describe(&cluster))
+        });
     }
+    findings
+}
+
+/// A cluster in one line.
+fn describe(cluster: &ClusterInfo) -> String {
+    let trainer = match (&cluster.trainer_version, cluster.astrago_controllers) {
+        (_, true) => "Astrago's controllers".to_owned(),
+        (Some(version), false) => format!("Kubeflow Trainer {version}"),
+        (None, false) => "Kubeflow Trainer up to v2.1".to_owned(),
+    };
+    let mut parts = vec![
+        cluster
+            .kubernetes_version
+            .clone()
+            .unwrap_or_else(|| "unknown version".to_owned()),
+        trainer,
+        cluster.dialect.clone(),
+    ];
+    let offers = [
+        (cluster.training_operator_v1, "v1 jobs"),
+        (cluster.kueue, "Kueue"),
+        (cluster.volcano, "Volcano"),
+        (cluster.metrics, "metrics"),
+        (cluster.karpenter, "Karpenter"),
+    ];
+    let offered = offers.iter().filter(|(there, _)| *there);
+    parts.extend(offered.map(|(_, name)| (*name).to_owned()));
+    if !cluster.connected {
+        parts.push("does not answer".to_owned());
+    }
+    parts.join(", ")
 }

@@ -142,7 +142,7 @@ impl Endpoints {
 }
 
 /// 256 bits from the kernel, in hexadecimal.
-fn random_secret() -> Result<String> {
+pub(crate) fn random_secret() -> Result<String> {
     let mut bytes = [0_u8; 32];
     File::open("/dev/urandom")
         .and_then(|mut file| file.read_exact(&mut bytes))

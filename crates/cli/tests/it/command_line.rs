@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::harness::target::{Target, applies};
 use crate::harness::{Up, astrago};
 
 fn error_of(arguments: &[&str]) -> (Option<i32>, String) {
@@ -118,6 +119,12 @@ fn the_rest_api_is_served_over_tls() {
 
 #[test]
 fn one_folder_serves_one_up_and_tells_the_second() {
+    if !applies(
+        Target::is_embedded,
+        "it is about the folder of `astrago up`",
+    ) {
+        return;
+    }
     let up = Up::start(&["--no-node"]);
     let data = up.folder.path().join("data");
     let (code, stderr) = error_of(&["up", "--data-dir", data.to_str().unwrap()]);
@@ -136,6 +143,12 @@ fn one_folder_serves_one_up_and_tells_the_second() {
 
 #[test]
 fn users_are_kept_apart() {
+    if !applies(
+        |target| !target.kubernetes,
+        "users of a cluster are the cluster's",
+    ) {
+        return;
+    }
     let up = Up::start(&["--no-node"]);
     let (code, body) = up.get("/api/trainjobs");
     assert_eq!(

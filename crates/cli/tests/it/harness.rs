@@ -1,4 +1,11 @@
-//! A running `astrago up` in a folder of its own, and a small HTTP client for it.
+//! A running `astrago up` in a folder of its own, and a small HTTP client for it; or, where
+//! `ASTRAGO_TEST_TARGET` says so, a Kubernetes cluster with `astrago serve` and `astrago node`.
+
+pub(crate) mod cluster;
+pub(crate) mod kubeflow;
+mod pki;
+mod process;
+pub(crate) mod target;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -7,6 +14,12 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+
+use self::cluster::{Cluster, kubeconfig};
+use self::kubeflow::Kubeflow;
+use self::pki::Authority;
+use self::process::Process;
+use self::target::Target;
 
 pub(crate) fn astrago() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_astrago"));
@@ -76,72 +89,119 @@ pub(crate) struct Up {
     child: Child,
     pub(crate) folder: tempfile::TempDir,
     pub(crate) address: String,
+    token: Option<String>,
+    // Dropped in this order, after the server itself.
+    node: Option<Process>,
+    kubeflow: Option<Kubeflow>,
+    pub(crate) cluster: Option<Cluster>,
 }
 
 impl Up {
-    /// Starts with free ports and waits for the ready line.
+    /// Starts with free ports and waits for the ready line. The flags are those of `astrago up`; on a
+    /// Kubernetes cluster they go to `astrago serve` and `astrago node`, which do the same together.
     pub(crate) fn start(flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (child, address) = Self::spawn_ready(folder.path(), flags);
+        let target = Target::chosen();
+        if target.kubernetes {
+            return Self::start_on_kubernetes(folder, target, flags);
+        }
+        let (child, address) = spawn_ready(&mut up_command(folder.path(), flags), folder.path());
+        let kubeflow = target.kubeflow.map(|release| {
+            let authority = Authority::new(&folder.path().join("pki"));
+            Kubeflow::start(
+                folder.path(),
+                release,
+                &kubeconfig(folder.path()),
+                &authority,
+            )
+        });
         Self {
             child,
             folder,
             address,
+            token: None,
+            node: None,
+            kubeflow,
+            cluster: None,
         }
     }
 
-    /// The same by a command of the test's own, in a folder that it prepared.
-    pub(crate) fn start_with(command: Command, folder: tempfile::TempDir, flags: &[&str]) -> Self {
-        let child = Self::spawn(command, folder.path(), flags);
-        let (child, address) = Self::ready(child);
+    /// The same by a command of the test's own, in a folder that it prepared; always on the embedded engine.
+    pub(crate) fn start_with(mut command: Command, folder: tempfile::TempDir, flags: &[&str]) -> Self {
+        up_arguments(&mut command, folder.path(), flags);
+        let (child, address) = spawn_ready(&mut command, folder.path());
         Self {
             child,
             folder,
             address,
+            token: None,
+            node: None,
+            kubeflow: None,
+            cluster: None,
         }
     }
 
-    fn spawn_ready(folder: &Path, flags: &[&str]) -> (Child, String) {
-        Self::ready(Self::spawn(astrago(), folder, flags))
-    }
-
-    fn ready(mut child: Child) -> (Child, String) {
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let ready = lines.next().expect("the ready line").unwrap();
-        assert!(ready.starts_with("ready"), "{ready}");
-        let address = ready.split("://").nth(1).unwrap();
-        let address = address.split_whitespace().next().unwrap().to_owned();
-        (child, address)
-    }
-
-    fn spawn(mut command: Command, folder: &Path, flags: &[&str]) -> Child {
-        let log = std::fs::File::options()
-            .create(true)
-            .append(true)
-            .open(folder.join("stderr.log"))
-            .unwrap();
-        command
-            .args([
-                "up",
-                "--listen",
-                "127.0.0.1:0",
-                "--kube-listen",
-                "127.0.0.1:0",
-                "--data-dir",
-            ])
-            .arg(folder.join("data"))
-            .args(flags)
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .unwrap()
+    fn start_on_kubernetes(folder: tempfile::TempDir, target: Target, flags: &[&str]) -> Self {
+        let cluster = Cluster::start(folder.path(), target);
+        let node = (!flags.contains(&"--no-node")).then(|| {
+            let mut command = astrago();
+            command
+                .args(["node", "--name", "machine", "--kubeconfig"])
+                .arg(cluster.kubeconfig())
+                .arg("--kubelet-client-ca")
+                .arg(cluster.certificate_authority())
+                .arg("--data-dir")
+                .arg(folder.path().join("data"))
+                .args(chosen(
+                    flags,
+                    &["--capacity", "--python", "--allow-host-path"],
+                ))
+                .args(flags.iter().filter(|flag| **flag == "--stop-pods"));
+            Process::start(folder.path(), "astrago-node", &mut command)
+        });
+        let no_auth = flags.contains(&"--no-auth");
+        let token = (!no_auth).then(|| {
+            let token = cluster.token("kube-system", "tester");
+            let account = "--serviceaccount=kube-system:tester";
+            let role = "--clusterrole=cluster-admin";
+            cluster.kubectl(&["create", "clusterrolebinding", "tester", role, account]);
+            token
+        });
+        let kubeconfig = if no_auth {
+            cluster.kubeconfig()
+        } else {
+            cluster.server_kubeconfig()
+        };
+        let (child, address) = spawn_ready(
+            &mut serve_command(folder.path(), &kubeconfig, no_auth),
+            folder.path(),
+        );
+        Self {
+            child,
+            folder,
+            address,
+            token,
+            node,
+            kubeflow: None,
+            cluster: Some(cluster),
+        }
     }
 
     /// Kills it as a power cut would and starts it again on the same data; pods go on meanwhile.
     pub(crate) fn kill_and_start(&mut self, flags: &[&str]) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        let (child, address) = Self::spawn_ready(self.folder.path(), flags);
+        let folder = self.folder.path();
+        let mut command = match &mut self.cluster {
+            None => up_command(folder, flags),
+            Some(cluster) => {
+                cluster.kill_api_server();
+                cluster.start_api_server();
+                let no_auth = flags.contains(&"--no-auth");
+                serve_command(folder, &cluster.kubeconfig(), no_auth)
+            }
+        };
+        let (child, address) = spawn_ready(&mut command, folder);
         self.child = child;
         self.address = address;
     }
@@ -164,19 +224,23 @@ impl Up {
     pub(crate) fn kubectl_command(&self) -> Command {
         let mut command = Command::new("kubectl");
         command
-            .env("KUBECONFIG", self.folder.path().join("data/kubeconfig"))
+            .env("KUBECONFIG", kubeconfig(self.folder.path()))
             .current_dir(self.folder.path());
         command
     }
 
     /// Runs a command against this server.
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
-        astrago()
-            .arg("--data-dir")
-            .arg(self.folder.path().join("data"))
-            .args(arguments)
-            .output()
-            .unwrap()
+        let mut command = astrago();
+        if self.cluster.is_some() {
+            let address = format!("http://{}", self.address);
+            command.env("ASTRAGO_SERVER", address);
+            command.envs(self.token.iter().map(|token| ("ASTRAGO_TOKEN", token)));
+        } else {
+            let data = self.folder.path().join("data");
+            command.arg("--data-dir").arg(data);
+        }
+        command.args(arguments).output().unwrap()
     }
 
     pub(crate) fn get(&self, path: &str) -> (u16, Value) {
@@ -196,9 +260,6 @@ impl Up {
         headers: &[&str],
     ) -> (u16, Value) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(30)))
-            .unwrap();
         let body = body.map(ToString::to_string).unwrap_or_default();
         let mut head = format!(
             "{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n",
@@ -209,9 +270,7 @@ impl Up {
             head.push_str(header);
             head.push_str("\r\n");
         }
-        write!(stream, "{head}\r\n{body}").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
+        let answer = exchange(&mut stream, &format!("{head}\r\n{body}")).unwrap();
         let status = answer.split_whitespace().nth(1).unwrap().parse().unwrap();
         let text = answer.split_once("\r\n\r\n").map_or("", |(_, text)| text);
         (
@@ -232,13 +291,31 @@ impl Up {
             match look(self) {
                 Ok(found) => return found,
                 Err(last) if Instant::now() > deadline => {
-                    let log = std::fs::read_to_string(self.folder.path().join("stderr.log"))
-                        .unwrap_or_default();
-                    panic!("{what} did not happen; last seen: {last:#}\n{log}");
+                    panic!(
+                        "{what} did not happen; last seen: {last:#}\n{}",
+                        self.logs()
+                    );
                 }
                 Err(_) => std::thread::park_timeout(Duration::from_millis(100)),
             }
         }
+    }
+
+    /// Stops the server's process where it is, or lets it go on.
+    pub(crate) fn freeze(&self, frozen: bool) {
+        let signal = if frozen { "-STOP" } else { "-CONT" };
+        let id = self.child.id().to_string();
+        let status = Command::new("kill").args([signal, &id]).status();
+        assert!(status.unwrap().success());
+    }
+
+    /// The ends of the logs of everything that runs.
+    pub(crate) fn logs(&self) -> String {
+        let mut text = process::tail(&self.folder.path().join("stderr.log"));
+        text.extend(self.node.iter().map(Process::log));
+        text.extend(self.kubeflow.iter().map(Kubeflow::logs));
+        text.extend(self.cluster.iter().map(Cluster::logs));
+        text
     }
 
     /// Sends SIGTERM and waits; tells how it ended and how long it took.
@@ -258,15 +335,69 @@ impl Drop for Up {
     /// A test that failed half-way must not leave anything behind: SIGTERM lets `--stop-pods` end the
     /// pods, and SIGKILL follows for a server that does not answer.
     fn drop(&mut self) {
-        let _ = Command::new("kill")
-            .arg(self.child.id().to_string())
-            .stderr(Stdio::null())
-            .status();
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
-            std::thread::park_timeout(Duration::from_millis(50));
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        process::terminate(&mut self.child, Duration::from_secs(20));
     }
+}
+
+fn up_arguments(command: &mut Command, folder: &Path, flags: &[&str]) {
+    let listen = ["--listen", "127.0.0.1:0", "--kube-listen", "127.0.0.1:0"];
+    command.arg("up").args(listen).arg("--data-dir");
+    command.arg(folder.join("data")).args(flags);
+}
+
+fn up_command(folder: &Path, flags: &[&str]) -> Command {
+    let mut command = astrago();
+    up_arguments(&mut command, folder, flags);
+    if Target::chosen().kubeflow.is_some() {
+        // TrainJobs and JobSets are Kubeflow's.
+        command.args(["--controllers", "jobs,legacy-jobs,scheduler,nodes"]);
+    }
+    command
+}
+
+fn serve_command(folder: &Path, kubeconfig: &Path, no_auth: bool) -> Command {
+    let mut command = astrago();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--kubeconfig"]);
+    command
+        .arg(kubeconfig)
+        .arg("--data-dir")
+        .arg(folder.join("data"));
+    if no_auth {
+        command.arg("--no-auth");
+    }
+    command
+}
+
+/// Starts a server and waits for its ready line, which names its address.
+fn spawn_ready(command: &mut Command, folder: &Path) -> (Child, String) {
+    let log = folder.join("stderr.log");
+    let file = std::fs::File::options()
+        .create(true)
+        .append(true)
+        .open(&log)
+        .unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(file).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let Some(Ok(ready)) = lines.next() else {
+        panic!("there was no ready line\n{}", process::tail(&log));
+    };
+    assert!(ready.starts_with("ready"), "{ready}");
+    let address = ready.split("://").nth(1).unwrap();
+    let address = address.split_whitespace().next().unwrap().to_owned();
+    (child, address)
+}
+
+/// The given flags, with their values, of those in `names`.
+fn chosen<'a>(flags: &[&'a str], names: &[&str]) -> Vec<&'a str> {
+    let pairs = flags.windows(2).filter(|pair| names.contains(&pair[0]));
+    pairs.flatten().copied().collect()
+}
+
+/// Sends a request and reads the answer to its end.
+pub(crate) fn exchange(stream: &mut TcpStream, request: &str) -> std::io::Result<String> {
+    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    stream.write_all(request.as_bytes())?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }

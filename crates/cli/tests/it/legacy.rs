@@ -5,6 +5,8 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
+use crate::harness::cluster::kubeconfig;
+use crate::harness::target::{Target, applies};
 use crate::harness::{Up, can_run_pods};
 
 fn repository() -> PathBuf {
@@ -47,7 +49,7 @@ fn python(modules: &str, programs: &[&str]) -> Option<PathBuf> {
 fn kubectl(up: &Up, line: &str) -> Output {
     Command::new("sh")
         .args(["-c", line])
-        .env("KUBECONFIG", up.folder.path().join("data/kubeconfig"))
+        .env("KUBECONFIG", kubeconfig(up.folder.path()))
         .env("HOME", up.folder.path())
         .output()
         .unwrap()
@@ -77,6 +79,12 @@ fn until(up: &Up, line: &str, want: &str) -> String {
 
 #[test]
 fn the_commands_of_seed_002_run_ddp_on_a_master_and_a_worker() {
+    if !applies(
+        Target::is_embedded,
+        "the Training Operator v1 is ours only on the embedded engine",
+    ) {
+        return;
+    }
     if !can_run_pods() {
         return;
     }
@@ -124,6 +132,12 @@ fn the_commands_of_seed_002_run_ddp_on_a_master_and_a_worker() {
 
 #[test]
 fn a_killed_worker_comes_back_by_its_restart_policy() {
+    if !applies(
+        Target::is_embedded,
+        "the Training Operator v1 is ours only on the embedded engine",
+    ) {
+        return;
+    }
     if !can_run_pods() {
         return;
     }
@@ -156,6 +170,12 @@ const ALL_REDUCE: &str = "from mpi4py import MPI; w = MPI.COMM_WORLD; \
 
 #[test]
 fn an_mpi_job_reduces_over_two_workers_with_two_slots() {
+    if !applies(
+        Target::is_embedded,
+        "the Training Operator v1 is ours only on the embedded engine",
+    ) {
+        return;
+    }
     if !can_run_pods() {
         return;
     }
@@ -182,6 +202,12 @@ fn an_mpi_job_reduces_over_two_workers_with_two_slots() {
 
 #[test]
 fn a_train_job_of_the_horovod_runtime_trains_over_mpi() {
+    if !applies(
+        Target::is_embedded,
+        "the Training Operator v1 is ours only on the embedded engine",
+    ) {
+        return;
+    }
     if !can_run_pods() {
         return;
     }

@@ -6,10 +6,13 @@
     reason = "a test that fails should end at once and say so"
 )]
 
+mod cluster;
 mod command_line;
+mod differential;
 mod harness;
 mod legacy;
 mod legacy_clients;
+mod manifests;
 mod node_drill;
 mod settings;
 mod training;

@@ -4,6 +4,7 @@
 
 use serde_json::{Value, json};
 
+use crate::harness::target::{Target, applies};
 use crate::harness::{Up, can_run_pods, has_kubectl};
 
 /// Rank 0 listens where every job's rank 0 listens and gives its name; the others ask and compare.
@@ -94,6 +95,9 @@ fn complete(up: &Up, name: &str) {
 
 #[test]
 fn two_jobs_use_the_same_port_at_the_same_time() {
+    if !applies(Target::is_embedded, "queueing is the embedded scheduler's") {
+        return;
+    }
     if !can_run_pods() || !has_kubectl() {
         return;
     }
@@ -124,6 +128,9 @@ fn two_jobs_use_the_same_port_at_the_same_time() {
 
 #[test]
 fn jobs_beyond_the_capacity_wait_with_a_reason_and_then_run() {
+    if !applies(Target::is_embedded, "queueing is the embedded scheduler's") {
+        return;
+    }
     if !can_run_pods() || !has_kubectl() {
         return;
     }
@@ -170,6 +177,9 @@ fn jobs_beyond_the_capacity_wait_with_a_reason_and_then_run() {
 
 #[test]
 fn a_finished_job_goes_after_its_time_and_its_history_stays() {
+    if !applies(Target::is_embedded, "queueing is the embedded scheduler's") {
+        return;
+    }
     if !can_run_pods() || !has_kubectl() {
         return;
     }

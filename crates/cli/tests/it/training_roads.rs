@@ -7,6 +7,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::harness::cluster::kubeconfig;
+use crate::harness::target::applies;
 use crate::harness::{Up, can_run_pods, has_kubectl, python};
 
 const PYTORCH: &str = include_str!("../../../../runtimes/pytorch-simple/train.py");
@@ -99,6 +101,12 @@ fn both_frameworks_train_over_rest_and_the_command_line_at_the_same_time() {
 /// One job of the catalogue, exactly as its folder tells the reader to start it.
 #[test]
 fn the_catalogue_trains_by_kubectl() {
+    if !applies(
+        |target| target.kubeflow.is_none(),
+        "Kubeflow does not tell TensorFlow the number of nodes",
+    ) {
+        return;
+    }
     if !has_kubectl() {
         return;
     }
@@ -184,6 +192,12 @@ fn has_mpi() -> bool {
 
 #[test]
 fn the_code_comes_from_git_or_the_reason_why_not() {
+    if !applies(
+        |target| target.kubeflow.is_none(),
+        "it changes the policies of a runtime, and Kubeflow's definitions let nobody",
+    ) {
+        return;
+    }
     if !has_kubectl() {
         return;
     }
@@ -247,7 +261,7 @@ fn kubeflows_sdk_trains_a_function() {
     let driver = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sdk_train.py");
     let output = Command::new(python().unwrap())
         .arg(driver)
-        .env("KUBECONFIG", up.folder.path().join("data/kubeconfig"))
+        .env("KUBECONFIG", kubeconfig(up.folder.path()))
         .output()
         .unwrap();
     let stdout = String::from_utf8_lossy(&output.stdout);

@@ -1,4 +1,4 @@
-//! The bearer token.
+//! The bearer token, or a client certificate that TLS has verified.
 
 use std::sync::Arc;
 
@@ -9,6 +9,10 @@ use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 
 use super::Options;
+
+/// On requests over a connection whose client has shown a certificate of the administrator's authority.
+#[derive(Clone, Copy)]
+pub(super) struct Certified;
 
 pub(super) async fn require_token(
     State(options): State<Arc<Options>>,
@@ -21,7 +25,9 @@ pub(super) async fn require_token(
         .and_then(|value| value.to_str().ok()?.split_once(' '))
         .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
         .map(|(_, token)| token.trim());
-    if token.is_some_and(|token| is_same(token, &options.token)) {
+    if request.extensions().get::<Certified>().is_some()
+        || token.is_some_and(|token| is_same(token, &options.token))
+    {
         return next.run(request).await;
     }
     let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];

@@ -1,24 +1,32 @@
 //! TLS with a certificate that the node makes for itself on every start.
 //!
 //! The API server does not verify it, as it does not verify a kubelet's by default: the token is
-//! what counts, and it is made per installation.
+//! what counts, and it is made per installation. A real API server sends no token but a certificate
+//! of its own, which is verified if the administrator has named its authority.
 
 use std::io;
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use rcgen::{CertificateParams, KeyPair};
-use rustls::ServerConfig;
-use rustls::pki_types::PrivateKeyDer;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+use super::auth::Certified;
 
 /// A handshake that takes longer is given up.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -33,8 +41,13 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Makes one for these names and addresses.
-    pub fn generate(node_name: &str, addresses: &[IpAddr]) -> Result<Self> {
+    /// Makes one for these names and addresses. Clients that show a certificate of `client_ca` need no
+    /// token.
+    pub fn generate(
+        node_name: &str,
+        addresses: &[IpAddr],
+        client_ca: Option<&Path>,
+    ) -> Result<Self> {
         let mut names = vec![node_name.to_owned(), "localhost".to_owned()];
         names.extend(addresses.iter().map(ToString::to_string));
         let key = KeyPair::generate().map_err(Error::Generate)?;
@@ -42,10 +55,14 @@ impl Certificate {
             .and_then(|parameters| parameters.self_signed(&key))
             .map_err(Error::Generate)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = match client_ca {
+            Some(path) => verifier(path, Arc::clone(&provider))?,
+            None => WebPkiClientVerifier::no_client_auth(),
+        };
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(Error::Configure)?
-            .with_no_client_auth()
+            .with_client_cert_verifier(verifier)
             .with_single_cert(
                 vec![certificate.der().clone()],
                 PrivateKeyDer::Pkcs8(key.serialize_der().into()),
@@ -62,6 +79,24 @@ impl Certificate {
     pub fn pem(&self) -> &str {
         &self.pem
     }
+}
+
+/// Verifies the certificates of clients that have one.
+fn verifier(path: &Path, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ClientCertVerifier>> {
+    let read = |source| Error::Authority {
+        path: path.to_owned(),
+        source,
+    };
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(path).map_err(read)? {
+        roots
+            .add(certificate.map_err(read)?)
+            .map_err(Error::Configure)?;
+    }
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+        .allow_unauthenticated()
+        .build()
+        .map_err(Error::Verifier)
 }
 
 /// Serves until cancelled; then lets requests end for a moment.
@@ -95,6 +130,11 @@ pub async fn serve(
             let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await
             else {
                 return;
+            };
+            let (_, session) = stream.get_ref();
+            let router = match session.peer_certificates() {
+                Some(_) => router.layer(Extension(Certified)),
+                None => router,
             };
             let builder = Builder::new(TokioExecutor::new());
             let service = TowerToHyperService::new(router);
@@ -131,4 +171,11 @@ pub enum Error {
     Generate(#[source] rcgen::Error),
     #[error("failed to set up TLS")]
     Configure(#[source] rustls::Error),
+    #[error("failed to read the authority in {}", path.display())]
+    Authority {
+        path: PathBuf,
+        source: rustls::pki_types::pem::Error,
+    },
+    #[error("failed to set up the verification of client certificates")]
+    Verifier(#[source] rustls::server::VerifierBuilderError),
 }

@@ -59,7 +59,7 @@ impl Kubelet {
         let router = api_server(kubelet.clone()).merge(kubelet);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let certificate = Certificate::generate("machine", &[]).unwrap();
+        let certificate = Certificate::generate("machine", &[], None).unwrap();
         let cancelled = CancellationToken::new();
         tokio::spawn({
             let cancelled = cancelled.clone();

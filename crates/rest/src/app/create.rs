@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use astrago_api::TrainingRuntime;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -27,7 +28,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Error, Result, namespaces, snapshots};
+use super::{Error, Result, job_runtime, namespaces, snapshots};
 use crate::context::Context;
 use crate::form::{self, JobRequest, manifest, name};
 use crate::identity::Caller;
@@ -95,7 +96,7 @@ pub(crate) fn plan(
     let made = manifest::build(
         &request,
         &name,
-        context.dialect,
+        context.cluster().dialect,
         &BTreeMap::new(),
         &annotations,
     );
@@ -116,7 +117,8 @@ async fn make(
     let mut suffix = None;
     for _ in 0..NAME_ATTEMPTS {
         let name = candidate(request, now, suffix.as_deref());
-        let made = manifest::build(request, &name, context.dialect, labels, annotations);
+        let dialect = context.cluster().dialect;
+        let made = manifest::build(request, &name, dialect, labels, annotations);
         match submit(context, &client, &request.namespace, made).await? {
             Submitted::Created(created_at) => {
                 return Ok(CreateResponse {
@@ -172,9 +174,22 @@ async fn submit(
             return reserved.map(|_| Submitted::NameTaken);
         }
     }
+    let (own_runtime, train_job) = match own_runtime(context, &made.train_job) {
+        Some((runtime, train_job)) => (Some(runtime), train_job),
+        None => (None, made.train_job),
+    };
+    if let Some(runtime) = &own_runtime {
+        let runtimes: Api<TrainingRuntime> = Api::namespaced(client.clone(), namespace);
+        let reserved = reserve(&runtimes, runtime, "make the job's runtime").await;
+        if !matches!(reserved, Ok(true)) {
+            roll_back(context, namespace, made.code.as_ref()).await;
+            roll_back(context, namespace, made.checkpoints.as_ref()).await;
+            return reserved.map(|_| Submitted::NameTaken);
+        }
+    }
     let jobs: Api<DynamicObject> =
         Api::namespaced_with(client.clone(), namespace, &train_job_resource());
-    let object = match serde_json::from_value::<DynamicObject>(made.train_job) {
+    let object = match serde_json::from_value::<DynamicObject>(train_job) {
         Ok(object) => match jobs.create(&PostParams::default(), &object).await {
             Err(error) if !matches!(error, kube::Error::Api(_)) => {
                 after_a_lost_answer(&jobs, &object, error).await
@@ -190,6 +205,7 @@ async fn submit(
             if let Some(map) = made.snapshot {
                 snapshots::share(context, map, &job.name_any(), job.uid()).await;
             }
+            own(context, namespace, own_runtime.as_ref(), &job).await;
             let created = job
                 .creation_timestamp()
                 .map_or_else(|| context.now(), |time| time.0);
@@ -198,6 +214,7 @@ async fn submit(
         Err(error) => {
             roll_back(context, namespace, made.code.as_ref()).await;
             roll_back(context, namespace, made.checkpoints.as_ref()).await;
+            roll_back(context, namespace, own_runtime.as_ref()).await;
             if is_conflict(&error) {
                 return Ok(Submitted::NameTaken);
             }
@@ -219,6 +236,17 @@ async fn after_a_lost_answer(
         Ok(Some(job)) if ours(&job) => Ok(job),
         _ => Err(error),
     }
+}
+
+/// The runtime of its own that a job needs where somebody else's Trainer runs it.
+fn own_runtime(context: &Context, train_job: &Value) -> Option<(TrainingRuntime, Value)> {
+    if context.cluster().extended {
+        return None;
+    }
+    let name = train_job["spec"]["runtimeRef"]["name"].as_str()?;
+    let tables = context.world.read();
+    let shared = tables.cluster_runtimes.get(&Key::new("", name))?;
+    job_runtime::own(train_job, shared)
 }
 
 async fn ensure_system(context: &Context, maps: &Api<ConfigMap>, map: &ConfigMap) -> Result<()> {
@@ -299,7 +327,7 @@ where
 
 /// A user acts for themselves; an administrator for anybody.
 fn check_user(caller: &Caller, request: &JobRequest) -> Result<()> {
-    if caller.is_admin() || name::user_label(&caller.user).is_ok_and(|user| user == request.user) {
+    if caller.is_admin() || caller.label().is_ok_and(|user| user == request.user) {
         return Ok(());
     }
     Err(Error::ForbiddenField {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Error, Result};
 use crate::cause;
 use crate::context::Context;
-use crate::form::{manifest, name};
+use crate::form::manifest;
 use crate::history::Record;
 use crate::identity::{Access, Caller};
 use crate::legacy::Kind;
@@ -54,8 +54,7 @@ pub(crate) async fn find_record(context: &Context, caller: &Caller, key: &Key) -
 }
 
 pub(crate) fn may_see(caller: &Caller, summary: &JobSummary) -> bool {
-    caller.is_admin()
-        || summary.user.is_some() && summary.user == name::user_label(&caller.user).ok()
+    caller.is_admin() || summary.user.is_some() && summary.user == caller.label().ok()
 }
 
 /// A job in full: as it is, or as it was.

@@ -50,7 +50,7 @@ pub(crate) async fn ensure(
             message: format!("{namespace:?} is not yours"),
         });
     }
-    // RBAC knows people by their own names, of which the label is only a shadow.
+    // Who acts for another makes it for them; the other is known to the cluster by the same name.
     let subject = if caller.is_admin() {
         user
     } else {
@@ -59,7 +59,9 @@ pub(crate) async fn ensure(
     make(context, namespace, user, subject).await
 }
 
-/// Makes a namespace for a user, or finds that it already is theirs. `subject` is who gets the rights.
+/// Makes a namespace for a user, or finds that it already is theirs.
+///
+/// `user` is their label, `subject` their full name, as the API server knows them.
 pub(crate) async fn make(
     context: &Context,
     namespace: &str,

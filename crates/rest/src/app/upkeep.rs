@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use astrago_api::TrainingRuntime;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::core::NamespaceResourceScope;
@@ -33,7 +34,8 @@ pub(crate) async fn run(context: Arc<Context>) {
         }
         let maps = adopt::<ConfigMap>(&context).await;
         let claims = adopt::<PersistentVolumeClaim>(&context).await;
-        for error in [maps, claims].into_iter().filter_map(Result::err) {
+        let runtimes = adopt::<TrainingRuntime>(&context).await;
+        for error in [maps, claims, runtimes].into_iter().filter_map(Result::err) {
             tracing::warn!(error = %crate::error::chain(&error), "failed to look after what jobs own");
         }
         if let Err(error) = snapshots::adopt(&context).await {

@@ -23,18 +23,22 @@ pub(super) const TOKEN_TYPE: &str = "astrago.io/token";
 
 /// Who the caller is.
 pub(crate) fn who_am_i(context: &Context, caller: &Caller) -> WhoAmI {
-    let label = name::user_label(&caller.user).ok();
+    let label = caller.label().ok();
     let tables = context.world.read();
     let own = tables.namespaces.iter().find(|(_, namespace)| {
         label.is_some() && namespace.labels().get(names::USER) == label.as_ref()
     });
     let natural = || {
-        namespaces::natural(&caller.user)
+        namespaces::natural(&caller.label().ok()?)
             .ok()
             .filter(|_| !caller.is_admin())
     };
     WhoAmI {
-        user: caller.user.clone(),
+        // What the form takes as `user_id`; names with colons it does not.
+        user: match name::user_label(&caller.user) {
+            Ok(_) => caller.user.clone(),
+            Err(_) => caller.label().unwrap_or_else(|_| caller.user.clone()),
+        },
         groups: caller.groups.clone(),
         admin: caller.is_admin(),
         namespace: own.map(|(key, _)| key.name.clone()).or_else(natural),
@@ -152,8 +156,10 @@ fn secret_name(user: &str) -> String {
 /// The ClusterRole that every user has, in their own namespace only.
 const USER_ROLE: &str = "astrago-user";
 
-/// Gives a user, as RBAC knows them, their rights in a namespace.
-pub(crate) async fn grant(context: &Context, namespace: &str, user: &str) -> Result<()> {
+/// Gives a user their rights in a namespace.
+///
+/// `subject` is their full name, as the API server knows them.
+pub(crate) async fn grant(context: &Context, namespace: &str, subject: &str) -> Result<()> {
     let bindings: Api<RoleBinding> = Api::namespaced(context.client.clone(), namespace);
     let binding = RoleBinding {
         metadata: ObjectMeta {
@@ -170,7 +176,7 @@ pub(crate) async fn grant(context: &Context, namespace: &str, user: &str) -> Res
         subjects: Some(vec![Subject {
             api_group: Some("rbac.authorization.k8s.io".to_owned()),
             kind: "User".to_owned(),
-            name: user.to_owned(),
+            name: subject.to_owned(),
             namespace: None,
         }]),
     };
@@ -183,6 +189,10 @@ pub(crate) async fn grant(context: &Context, namespace: &str, user: &str) -> Res
 /// Installs the role that users are bound to.
 pub(crate) async fn install_role(context: &Context) -> Result<()> {
     let roles: Api<ClusterRole> = Api::all(context.client.clone());
+    // On a cluster the administrator installs it, and we may not.
+    if matches!(roles.get_opt(USER_ROLE).await, Ok(Some(_))) {
+        return Ok(());
+    }
     let role = ClusterRole {
         metadata: ObjectMeta {
             name: Some(USER_ROLE.to_owned()),

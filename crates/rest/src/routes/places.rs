@@ -17,8 +17,8 @@ use crate::extract::{Json, Name, Parameters};
 use crate::identity::{Access, Caller};
 use crate::metrics;
 use crate::model::{
-    Claim, ClaimRequest, ErrorBody, Namespace, NodeInfo, Preset, Priority, Queue, Quota, Runtime,
-    SecretInfo, SecretRequest, UsageOverTime,
+    Claim, ClaimRequest, ClusterInfo, ErrorBody, Namespace, NodeInfo, Preset, Priority, Queue,
+    Quota, Runtime, SecretInfo, SecretRequest, UsageOverTime,
 };
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
@@ -36,6 +36,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
         .routes(routes!(claims, create_claim))
         .routes(routes!(secrets, put_secret))
         .routes(routes!(apply_object))
+        .routes(routes!(cluster))
         .routes(routes!(version))
         .routes(routes!(prometheus))
 }
@@ -232,6 +233,13 @@ async fn apply_object(
     Ok(Answer(
         apply::apply(&context, &caller, namespace, object).await?,
     ))
+}
+
+/// The cluster: whose Trainer it has, and what else it offers.
+#[utoipa::path(get, path = "/api/cluster", tag = "cluster",
+    responses((status = 200, body = ClusterInfo), (status = "4XX", body = ErrorBody)))]
+async fn cluster(State(context): State<Arc<Context>>, _: Caller) -> Answer<ClusterInfo> {
+    Answer(context.cluster().info(context.is_connected()))
 }
 
 /// The version of the server.

@@ -1,0 +1,243 @@
+//! The manifests of deploy/: everywhere against the types of the Kubernetes API, on a cluster against its
+//! API server too.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use k8s_openapi::api::{apps, core, networking, policy, rbac};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::harness::cluster::REPOSITORY;
+use crate::harness::target::{Target, program};
+use crate::harness::{Up, has_kubectl};
+
+const OVERLAYS: [&str; 4] = ["kubeflow", "standalone", "ingress", "monitoring"];
+
+#[test]
+fn every_field_of_the_manifests_is_one_of_kubernetes() {
+    if !has_kubectl() {
+        return;
+    }
+    let mut kinds = BTreeSet::new();
+    for overlay in OVERLAYS {
+        for object in kustomize(overlay) {
+            let kind = object["kind"].as_str().unwrap().to_owned();
+            check(&kind, &object);
+            kinds.insert(kind);
+        }
+    }
+    for wanted in [
+        "StatefulSet",
+        "Deployment",
+        "Service",
+        "ServiceAccount",
+        "ClusterRole",
+        "NetworkPolicy",
+        "PodDisruptionBudget",
+        "Ingress",
+        "ClusterTrainingRuntime",
+        "CustomResourceDefinition",
+        "ServiceMonitor",
+    ] {
+        assert!(kinds.contains(wanted), "{wanted} of {kinds:?}");
+    }
+}
+
+#[test]
+fn no_pod_of_ours_is_root_or_can_write_to_its_image() {
+    if !has_kubectl() {
+        return;
+    }
+    let mut pods = 0;
+    for object in kustomize("standalone") {
+        if !matches!(object["kind"].as_str(), Some("StatefulSet" | "Deployment")) {
+            continue;
+        }
+        pods += 1;
+        let pod = &object["spec"]["template"]["spec"];
+        assert_eq!(pod["securityContext"]["runAsNonRoot"], true, "{pod}");
+        for container in pod["containers"].as_array().unwrap() {
+            let security = &container["securityContext"];
+            assert_eq!(security["readOnlyRootFilesystem"], true, "{container}");
+            assert_eq!(security["allowPrivilegeEscalation"], false, "{container}");
+            assert_eq!(security["capabilities"]["drop"], json!(["ALL"]));
+            assert!(container["resources"]["limits"]["memory"].is_string());
+        }
+    }
+    assert_eq!(pods, 2);
+}
+
+/// The server does what users ask for with their own token; a right to impersonate would make whoever
+/// takes its token an administrator.
+#[test]
+fn the_server_may_neither_impersonate_nor_read_secrets() {
+    if !has_kubectl() {
+        return;
+    }
+    let objects = kustomize("kubeflow");
+    let role = objects.iter().find(|object| {
+        object["kind"] == "ClusterRole" && object["metadata"]["name"] == "astrago-server"
+    });
+    let rules = role.unwrap()["rules"].as_array().unwrap();
+    for rule in rules {
+        let text = rule.to_string();
+        for never in ["impersonate", "\"*\"", "secrets", "escalate"] {
+            assert!(!text.contains(never), "{text}");
+        }
+    }
+}
+
+/// The user's role stands in deploy/ for clusters, and in the code for the embedded engine.
+#[test]
+fn users_have_the_same_rights_on_a_cluster_as_on_one_machine() {
+    if !has_kubectl() {
+        return;
+    }
+    let up = Up::start(&["--no-node", "--no-auth"]);
+    let installed = up.kubectl(&["get", "clusterrole", "astrago-user", "-o", "json"]);
+    let installed: Value = serde_json::from_str(&installed).unwrap();
+    let objects = kustomize("kubeflow");
+    let deployed = objects.iter().find(|object| {
+        object["kind"] == "ClusterRole" && object["metadata"]["name"] == "astrago-user"
+    });
+    assert_eq!(installed["rules"], deployed.unwrap()["rules"]);
+}
+
+/// The API server of a cluster takes all of it, and the chart makes the same rights as kustomize.
+#[test]
+fn a_cluster_takes_the_manifests_and_the_chart() {
+    let target = Target::chosen();
+    if !target.kubernetes || !has_kubectl() {
+        println!("does not apply to this target: a Kubernetes API server is asked");
+        return;
+    }
+    let up = Up::start(&["--no-node", "--no-auth"]);
+    up.kubectl(&["create", "namespace", "astrago-system"]);
+    let apply = [
+        "apply",
+        "--server-side",
+        "--dry-run=server",
+        "--force-conflicts",
+        "-f",
+    ];
+    let overlays = OVERLAYS.iter().filter(|overlay| match **overlay {
+        // The Prometheus operator's kind is not there.
+        "monitoring" => false,
+        "standalone" => target.kubeflow.is_none(),
+        _ => true,
+    });
+    for overlay in overlays {
+        let file = up.folder.path().join(format!("{overlay}.json"));
+        let list = json!({ "apiVersion": "v1", "kind": "List", "items": kustomize(overlay) });
+        std::fs::write(&file, list.to_string()).unwrap();
+        let taken = up.kubectl(&[&apply[..], &[file.to_str().unwrap()]].concat());
+        assert!(taken.contains("statefulset.apps/astrago"), "{taken}");
+    }
+    let chart = format!("{REPOSITORY}/deploy/helm/astrago");
+    let output = Command::new(program("helm"))
+        .args(["template", "test", &chart, "--namespace", "astrago-system"])
+        .args(["--set", "ingress.enabled=true,controllers.enabled=true"])
+        .output()
+        .unwrap();
+    let rendered = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let file = up.folder.path().join("chart.yaml");
+    std::fs::write(&file, &rendered).unwrap();
+    let taken = up.kubectl(&[&apply[..], &[file.to_str().unwrap()]].concat());
+    assert!(taken.contains("statefulset.apps/astrago"), "{taken}");
+    let rules = |objects: &[Value]| -> BTreeSet<String> {
+        let roles = objects
+            .iter()
+            .filter(|object| object["kind"] == "ClusterRole");
+        roles
+            .map(|role| format!("{} {}", role["metadata"]["name"], role["rules"]))
+            .collect()
+    };
+    assert_eq!(
+        rules(&documents(&rendered)),
+        rules(&kustomize("standalone"))
+    );
+}
+
+fn kustomize(overlay: &str) -> Vec<Value> {
+    let output = Command::new("kubectl")
+        .args([
+            "kustomize",
+            &format!("{REPOSITORY}/deploy/kustomize/overlays/{overlay}"),
+        ])
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    documents(&String::from_utf8_lossy(&output.stdout))
+}
+
+fn documents(text: &str) -> Vec<Value> {
+    let parts = text.split("\n---").filter(|part| part.contains("kind:"));
+    parts
+        .map(|part| {
+            let part = part.trim_start_matches("---");
+            serde_saphyr::from_str(part).unwrap_or_else(|error| panic!("{error}: {part}"))
+        })
+        .collect()
+}
+
+/// Reads an object as its type and writes it again: what is lost on the way is no field of the type.
+fn check(kind: &str, object: &Value) {
+    match kind {
+        "Namespace" => same::<core::v1::Namespace>(object),
+        "ServiceAccount" => same::<core::v1::ServiceAccount>(object),
+        "Service" => same::<core::v1::Service>(object),
+        "StatefulSet" => same::<apps::v1::StatefulSet>(object),
+        "Deployment" => same::<apps::v1::Deployment>(object),
+        "PodDisruptionBudget" => same::<policy::v1::PodDisruptionBudget>(object),
+        "NetworkPolicy" => same::<networking::v1::NetworkPolicy>(object),
+        "Ingress" => same::<networking::v1::Ingress>(object),
+        "ClusterRole" => same::<rbac::v1::ClusterRole>(object),
+        "ClusterRoleBinding" => same::<rbac::v1::ClusterRoleBinding>(object),
+        "Role" => same::<rbac::v1::Role>(object),
+        "RoleBinding" => same::<rbac::v1::RoleBinding>(object),
+        // Checked where they are generated and by the tests that run them; the Prometheus operator's.
+        "CustomResourceDefinition" | "ClusterTrainingRuntime" | "ServiceMonitor" => {}
+        other => panic!("{other} is not checked"),
+    }
+}
+
+fn same<T: DeserializeOwned + Serialize>(object: &Value) {
+    let typed: T = serde_json::from_value(object.clone())
+        .unwrap_or_else(|error| panic!("{error}: {object:#}"));
+    let mut lost = Vec::new();
+    find_lost(
+        "",
+        object,
+        &serde_json::to_value(&typed).unwrap(),
+        &mut lost,
+    );
+    assert!(lost.is_empty(), "{}: {lost:?}", object["metadata"]["name"]);
+}
+
+fn find_lost(path: &str, written: &Value, read: &Value, lost: &mut Vec<String>) {
+    match (written, read) {
+        (Value::Object(map), Value::Object(_)) => {
+            for (key, value) in map {
+                find_lost(&format!("{path}/{key}"), value, &read[key], lost);
+            }
+        }
+        (Value::Array(list), Value::Array(other)) if list.len() == other.len() => {
+            for (index, value) in list.iter().enumerate() {
+                find_lost(&format!("{path}/{index}"), value, &other[index], lost);
+            }
+        }
+        _ if written == read => {}
+        _ => lost.push(path.to_owned()),
+    }
+}
