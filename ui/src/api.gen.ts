@@ -38,6 +38,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/cluster": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The cluster: whose Trainer it has, and what else it offers. */
+        get: operations["cluster"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/fit": {
         parameters: {
             query?: never;
@@ -263,6 +280,44 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/snapshots": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Upload a folder of code: a tar archive of plain files, compressed with gzip.
+         * @description Jobs of the same namespace can then name it as `snapshot`. A content that is there already is not
+         *     stored again. A snapshot that no job has used within an hour is forgotten.
+         */
+        post: operations["upload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/snapshots/{digest}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What is stored under a digest. */
+        get: operations["describe"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/tokens": {
         parameters: {
             query?: never;
@@ -446,6 +501,23 @@ export interface paths {
         };
         /** The create request that would make this job again. */
         get: operations["clone"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/trainjobs/{name}/code": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The code that a job runs or ran, as a tar archive compressed with gzip. */
+        get: operations["code"];
         put?: never;
         post?: never;
         delete?: never;
@@ -913,6 +985,27 @@ export interface components {
             /** @example 10Gi */
             size: string;
         };
+        /** @description What the cluster is and what it offers. */
+        ClusterInfo: {
+            /** @description Whether Astrago's own controllers run the jobs, not Kubeflow Trainer's. */
+            astrago_controllers: boolean;
+            /**
+             * @description Whether the cluster's state is known as it is now; if not, answers are from before the
+             *     connection broke.
+             */
+            connected: boolean;
+            /** @description How changes to a runtime's pods are written here: `podTemplateOverrides` or `runtimePatches`. */
+            dialect: string;
+            karpenter: boolean;
+            /** @example v1.37.1 */
+            kubernetes_version?: string | null;
+            kueue: boolean;
+            metrics: boolean;
+            /** @description The version that Kubeflow Trainer publishes; v2.1 and older publish none. */
+            trainer_version?: string | null;
+            training_operator_v1: boolean;
+            volcano: boolean;
+        };
         /**
          * @description A request for a training job, in either form of the API.
          *
@@ -939,6 +1032,8 @@ export interface components {
              * @description Ends the job as failed after this many seconds.
              */
             deadline_seconds?: number | null;
+            /** @description The script of the snapshot to start; otherwise `train.py` or `main.py`. */
+            entry?: string | null;
             env_vars?: components["schemas"]["EnvVar"][];
             /**
              * @description `pytorch`, `tensorflow`, `horovod`, `deepspeed`, `jax`, `xgboost` or `mlx`.
@@ -946,7 +1041,19 @@ export interface components {
              */
             framework: string;
             git_branch?: string | null;
+            /**
+             * Format: int64
+             * @description How many commits of history; 0 for all, otherwise 1.
+             */
+            git_depth?: number | null;
             git_repository?: string | null;
+            /** @description A branch, tag or full commit, instead of `git_branch`. */
+            git_revision?: string | null;
+            /**
+             * @description The Secret for a private repository: `username` and `password` (or a token), or `ssh-privatekey`
+             *     and `known_hosts`.
+             */
+            git_secret?: string | null;
             /** Format: int64 */
             gpu_count?: number | null;
             image?: string | null;
@@ -974,6 +1081,11 @@ export interface components {
             node_selector?: {
                 [key: string]: string;
             };
+            /**
+             * Format: int64
+             * @description Starts so many processes on each node, with torchrun. Only with pytorch, and without `command`.
+             */
+            nproc_per_node?: number | null;
             /** Format: int64 */
             num_nodes?: number | null;
             /**
@@ -983,6 +1095,12 @@ export interface components {
             priority?: number | null;
             /** @description A runtime other than the framework's own. */
             runtime?: string | null;
+            /**
+             * @description The digest of a folder that was uploaded to `/api/snapshots`, instead of `training_code`. It
+             *     appears at `/workspace/scripts`, which is also where the command starts.
+             * @example sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+             */
+            snapshot?: string | null;
             /** @description Creates the job without starting it. */
             suspend?: boolean | null;
             /**
@@ -1109,6 +1227,8 @@ export interface components {
             /** @description The latest value of each metric. */
             metrics: components["schemas"]["Metric"][];
             nodes: components["schemas"]["JobNode"][];
+            /** @description The digest of the folder that it runs, where it was given one. */
+            snapshot?: string | null;
             timeline: components["schemas"]["Timeline"];
             usage: components["schemas"]["Usage"];
             waiting?: components["schemas"]["Waiting"] | null;
@@ -1494,6 +1614,18 @@ export interface components {
              */
             num_nodes: number;
         };
+        /** @description A folder of code that is stored. */
+        SnapshotInfo: {
+            /**
+             * Format: int64
+             * @description The bytes of all files together.
+             */
+            bytes: number;
+            /** @description The name to give as `snapshot` when creating jobs in this namespace. */
+            digest: string;
+            files: number;
+            namespace: string;
+        };
         /** @description How a test went. */
         TestedWebhook: {
             delivered: boolean;
@@ -1724,6 +1856,33 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Audit"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    cluster: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClusterInfo"];
                 };
             };
             "4XX": {
@@ -2211,6 +2370,71 @@ export interface operations {
             };
         };
     };
+    upload: {
+        parameters: {
+            query?: {
+                namespace?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/gzip": number[];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SnapshotInfo"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    describe: {
+        parameters: {
+            query?: {
+                namespace?: string;
+            };
+            header?: never;
+            path: {
+                /** @description sha256: and 64 hexadecimal digits */
+                digest: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SnapshotInfo"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     list_tokens: {
         parameters: {
             query?: {
@@ -2588,6 +2812,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CreateRequest"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    code: {
+        parameters: {
+            query?: {
+                namespace?: string;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/gzip": number[];
                 };
             };
             "4XX": {

@@ -5,11 +5,13 @@
 //! - Which texts are quantities, so that a bad one is refused at once.
 //! - That nothing is nullable: a null means "not said", as everywhere in Kubernetes.
 //! - That the metadata of a template is the short form of it.
+//! - What JobSet's webhook would fill in ([`defaults`]).
 //! - Rules on an object's name, and on what may not change in a patch ([`rules`]).
 //!
 //! `kube` can derive whole definitions, but rewrites a schema as large as a pod's once per level of
 //! nesting, which takes seconds; here every node is visited once.
 
+mod defaults;
 mod lists;
 mod rules;
 
@@ -66,6 +68,7 @@ fn with_schema(
         schema["properties"][name] = part;
     }
     rules::add(&definition.spec.names.kind, &mut schema);
+    defaults::add(&definition.spec.names.kind, &mut schema);
     let schema: JSONSchemaProps =
         serde_json::from_value(schema).expect("the schemas of our types have the form of a schema");
     for version in &mut definition.spec.versions {

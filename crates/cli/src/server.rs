@@ -15,7 +15,8 @@ use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{
-    Connection, Controller, ControllersAlone, LogFormat, Logging, NodeAlone, Oidc, Serve, Switch, Up,
+    Connection, Controller, ControllersAlone, LogFormat, Logging, NodeAlone, Oidc, Serve, Switch,
+    Up,
 };
 use crate::exit::Failure;
 use crate::output;

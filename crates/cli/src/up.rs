@@ -18,6 +18,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use astrago_apiserver::{ExtraGroup, Identity, Server};
 use astrago_node::metrics::{self, Collector};
+use astrago_node::relay;
 use astrago_rest::{Authentication, Cluster, Policy, Rest};
 use kube::Client;
 use tokio::net::TcpListener;
@@ -72,7 +73,11 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
             .host_names
             .push(arguments.kube_listen.ip().to_string());
     }
-    let node = (!arguments.no_node).then(|| node_options(arguments, &data, kubelet_token));
+    let reports_listener = bind((Ipv4Addr::LOCALHOST, 0).into(), "--listen").await?;
+    let mut node = (!arguments.no_node).then(|| node_options(arguments, &data, kubelet_token));
+    if let Some(node) = &mut node {
+        node.status_relay = Some(relay::Target::Tcp(reports_listener.local_addr()?));
+    }
     if let Some(collector) = node.as_ref().and_then(|node| node.collector.clone()) {
         options.extra_groups.push(ExtraGroup {
             group: metrics::GROUP.to_owned(),
@@ -103,9 +108,17 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
         }
     });
     let controllers = Client::new(server.local(Identity::component("controllers")), "default");
+    let plan = astrago_plan::Options {
+        status_server: Some(astrago_plan::StatusServer {
+            url: format!("https://{}:{}", relay::HOST, relay::PORT),
+            ca: server.ca_pem().to_owned(),
+        }),
+    };
+    let mut options = crate::server::controller_options(&arguments.controllers);
+    options.plan = plan.clone();
     tasks.spawn(astrago_controllers::run(
         controllers,
-        crate::server::controller_options(&arguments.controllers),
+        options,
         stop.workers.clone(),
     ));
     if let Some(options) = node {
@@ -125,9 +138,22 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
     cluster.extended = arguments.controllers.contains(&Controller::TrainJobs);
     let mut options = rest_options(arguments, client, &data);
     options.cluster = cluster;
+    options.plan = plan;
     let rest = Rest::start(options, stop.workers.clone())
         .await
         .context("failed to start the REST API")?;
+    let (reports, reporting) = (rest.reports(), server.clone());
+    let reports_stop = stop.workers.clone();
+    tasks.spawn(async move {
+        let names = [
+            relay::HOST.to_owned(),
+            format!("{}.cluster.local", relay::HOST),
+        ];
+        let served = reporting.serve_beside(reports, &names, reports_listener, reports_stop);
+        if let Err(error) = served.await {
+            tracing::error!(error = %chain(&error), "reports of progress are no longer taken");
+        }
+    });
     let router = rest.router();
     let rest_stop = stop.requests.clone().cancelled_owned();
     tasks.spawn(async move {

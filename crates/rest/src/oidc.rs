@@ -199,6 +199,8 @@ impl Oidc {
             groups,
             token: None,
             expires_at: claims.get("exp").and_then(Value::as_i64),
+            admin: false,
+            credential: None,
         })
     }
 

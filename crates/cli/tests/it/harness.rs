@@ -127,7 +127,11 @@ impl Up {
     }
 
     /// The same by a command of the test's own, in a folder that it prepared; always on the embedded engine.
-    pub(crate) fn start_with(mut command: Command, folder: tempfile::TempDir, flags: &[&str]) -> Self {
+    pub(crate) fn start_with(
+        mut command: Command,
+        folder: tempfile::TempDir,
+        flags: &[&str],
+    ) -> Self {
         up_arguments(&mut command, folder.path(), flags);
         let (child, address) = spawn_ready(&mut command, folder.path());
         Self {

@@ -14,6 +14,7 @@ mod legacy;
 mod legacy_clients;
 mod manifests;
 mod node_drill;
+mod reports;
 mod settings;
 mod training;
 mod training_code;

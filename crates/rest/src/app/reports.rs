@@ -47,6 +47,8 @@ pub(crate) async fn take(
         groups: Vec::new(),
         token: None,
         expires_at: None,
+        admin: false,
+        credential: None,
     };
     context
         .limiter

@@ -52,6 +52,8 @@ impl History {
                 groups: serde_json::from_str(&groups)?,
                 token: None,
                 expires_at: Some(expires_at),
+                admin: false,
+                credential: None,
             }))
         })
     }

@@ -10,7 +10,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::astrago;
-use super::kubeflow::Kubeflow;
+use super::kubeflow::{self, Kubeflow};
 use super::pki::Authority;
 use super::process::Process;
 use super::target::{Target, program};
@@ -64,13 +64,7 @@ impl Cluster {
             }
             None => {
                 cluster.apply("-k", &format!("{REPOSITORY}/manifests/crds"));
-                cluster.kubectl(&[
-                    "wait",
-                    "--for=condition=Established",
-                    "--timeout=60s",
-                    "crd",
-                    "--all",
-                ]);
+                kubeflow::established(&cluster.kubeconfig());
                 let controllers = Process::start(
                     folder,
                     "astrago-controllers",

@@ -3,12 +3,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::cluster::free_ports;
 use super::pki::Authority;
-use super::process::Process;
+use super::process::{PATIENCE, Process};
 use super::target::{self, program};
 
 pub(crate) struct Kubeflow {
@@ -64,8 +65,16 @@ impl Kubeflow {
         if install {
             kubectl.apply(&trainer.join("manifests/base/crds"), "-k");
             kubectl.apply(&job_set.join("config/components/crd/bases"), "-f");
-            let wait = ["wait", "--for=condition=Established", "--timeout=60s"];
-            kubectl.run(&[&wait[..], &["crd", "--all"]].concat());
+            established(kubeconfig);
+            // The release's own overlay makes this, with the version of the release, since v2.2.
+            if release.trainer != "v2.1.0" {
+                let version = format!(
+                    "--from-literal=kubeflow_trainer_version={}",
+                    release.trainer
+                );
+                let map = ["create", "configmap", "kubeflow-trainer-public", &version];
+                kubectl.run(&[&["-n", "kubeflow-system"], &map[..]].concat());
+            }
         }
 
         let address = |port: u16| format!("127.0.0.1:{port}");
@@ -131,6 +140,25 @@ impl Part<'_> {
                 .arg("--config")
                 .arg(&config),
         )
+    }
+}
+
+/// Waits until every definition is served.
+pub(crate) fn established(kubeconfig: &Path) {
+    let deadline = Instant::now() + PATIENCE;
+    let served = || {
+        let path = "jsonpath={range .items[*]}{.status.conditions[?(@.type=='Established')].status}{'\\n'}{end}";
+        let output = Command::new("kubectl")
+            .env("KUBECONFIG", kubeconfig)
+            .args(["get", "crds", "-o", path])
+            .output()
+            .unwrap();
+        let states = String::from_utf8_lossy(&output.stdout).into_owned();
+        output.status.success() && !states.is_empty() && states.lines().all(|line| line == "True")
+    };
+    while !served() {
+        assert!(Instant::now() < deadline, "the definitions are not served");
+        std::thread::park_timeout(Duration::from_millis(100));
     }
 }
 
