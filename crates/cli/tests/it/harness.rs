@@ -399,7 +399,8 @@ fn chosen<'a>(flags: &[&'a str], names: &[&str]) -> Vec<&'a str> {
 
 /// Sends a request and reads the answer to its end.
 pub(crate) fn exchange(stream: &mut TcpStream, request: &str) -> std::io::Result<String> {
-    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    // Frameworks that train beside it take all of a small machine.
+    stream.set_read_timeout(Some(Duration::from_mins(2)))?;
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;

@@ -50,13 +50,19 @@ fn kubeflows_sdk_reports_progress_from_a_pod() {
         }
     });
     assert_eq!(job["metrics"][0]["name"], "loss");
-    let metrics = shown(&up, "/metrics");
-    let values: Vec<f64> = metrics[0]["points"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(|point| point["value"].as_f64())
-        .collect();
-    assert_eq!(values, [2.5, 1.5], "{metrics}");
+    up.eventually("a curve of both reports", |up| {
+        let metrics = shown(up, "/metrics");
+        let points = metrics[0]["points"].as_array();
+        let values: Vec<f64> = points
+            .into_iter()
+            .flatten()
+            .filter_map(|point| point["value"].as_f64())
+            .collect();
+        if values == [2.5, 1.5] {
+            Ok(())
+        } else {
+            Err(metrics)
+        }
+    });
     assert_eq!(job["progress"]["remaining_seconds"], Value::Null);
 }
