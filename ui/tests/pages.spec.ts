@@ -114,7 +114,9 @@ test.describe('in Korean', () => {
             node.parentElement?.closest('script, style') !== null
           )
             continue;
-          if (/[A-Za-z]{2,} [a-z]{2,}/.test(text.replaceAll(names, ''))) found.push(text);
+          // What the program itself said is quoted behind our sentence.
+          const own = text.replace(/([가-힣]): .*$/s, '$1').replaceAll(names, '');
+          if (/[A-Za-z]{2,} [a-z]{2,}/.test(own)) found.push(text);
         }
         return found;
       });

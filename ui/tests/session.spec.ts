@@ -31,9 +31,10 @@ test('keeps two users apart', async ({ app, server, browser }) => {
   await expect(app.getByRole('link', { name: 'of-the-first' })).toBeVisible();
 
   await app.goto('/settings');
-  await app.getByLabel('New user').fill('second');
-  await app.getByRole('button', { name: 'Add' }).click();
-  const token = await app.getByRole('alert').locator('code').innerText();
+  const users = app.getByRole('region', { name: 'Users' });
+  await users.getByLabel('New user').fill('second');
+  await users.getByRole('button', { name: 'Add' }).click();
+  const token = await users.getByRole('alert').locator('code').innerText();
 
   const context = await browser.newContext({ baseURL: server.origin });
   const page = await context.newPage();

@@ -485,6 +485,7 @@ export const en = {
     pods: 'pods',
   },
   cause: {
+    failed: '{{text}}',
     ofWorker: 'Worker {{worker}}: ',
     fits: 'there is room for all nodes now',
     behind_one: '{{count}} job waits before it.',

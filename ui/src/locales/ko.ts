@@ -484,6 +484,7 @@ export const ko: Messages = {
     pods: '파드',
   },
   cause: {
+    failed: '실패했습니다. 원인은 작업 화면에 있습니다.',
     ofWorker: '워커 {{worker}}: ',
     fits: '모든 노드가 지금 들어갈 자리가 있습니다.',
     behind_one: '앞에 기다리는 작업이 {{count}}개 있습니다.',

@@ -48,7 +48,9 @@ export function Logs({ job }: { job: Schemas['JobDetail'] }) {
   const marker = useMemo(() => markerOf(query), [query]);
   const workers = [...new Set(job.nodes.map((node) => node.worker))].sort((a, b) => a - b);
 
-  const set = (values: Record<string, string | undefined>) =>
+  const set = (values: Record<string, string | undefined>) => {
+    // Whoever has gone on to another tab meanwhile is not called back.
+    if (!window.location.pathname.endsWith('/logs')) return;
     setSearch(
       (previous) => {
         const next = new URLSearchParams(previous);
@@ -60,6 +62,7 @@ export function Logs({ job }: { job: Schemas['JobDetail'] }) {
       },
       { replace: true },
     );
+  };
 
   const { window: held, go } = log;
   const show = useCallback(
