@@ -34,6 +34,9 @@ pub(crate) struct Ledger {
     tickets: AtomicU64,
 }
 
+/// By resource and name of the object, each charge under its ticket.
+type Reservations = HashMap<(Arc<str>, Arc<str>), Vec<(u64, Charge)>>;
+
 /// A namespace with at least one quota.
 #[derive(Debug, Default)]
 struct Account {
@@ -42,7 +45,7 @@ struct Account {
     quotas: BTreeMap<Arc<str>, Limits>,
     used: Charge,
     /// By resource and name, each under its ticket.
-    reserved: HashMap<(Arc<str>, Arc<str>), Vec<(u64, Charge)>>,
+    reserved: Reservations,
     /// A status may be out of date.
     dirty: bool,
 }

@@ -200,7 +200,8 @@ fn wanted(entry: &DirEntry, root: &Path) -> bool {
         });
     let folder = entry.file_type().is_some_and(|kind| kind.is_dir());
     // A folder behind a link that leads outside is not entered; a file is, to be told about.
-    !never && !(folder && entry.path_is_symlink() && !stays_inside(entry.path(), root))
+    let leaves = folder && entry.path_is_symlink() && !stays_inside(entry.path(), root);
+    !(never || leaves)
 }
 
 fn stays_inside(path: &Path, root: &Path) -> bool {

@@ -78,7 +78,7 @@ async fn main() -> Result<(), Error> {
             );
         }
         None => {
-            println!("FastAPI is not installed in the test environment; scripts/setup installs it")
+            println!("FastAPI is not installed in the test environment; scripts/setup installs it");
         }
     }
     list(&target, &server).await?;
@@ -372,7 +372,7 @@ impl Peer {
             {
                 return Ok(Some(peer));
             }
-            if began.elapsed() > Duration::from_secs(120) {
+            if began.elapsed() > Duration::from_mins(2) {
                 return Err("the peer did not start".into());
             }
             tokio::time::sleep(Duration::from_millis(50)).await;

@@ -30,12 +30,11 @@ impl FromRequestParts<Arc<Context>> for Caller {
         if context.authentication == Authentication::Off {
             return Ok(Self::admin());
         }
-        let caller = match parts.extensions.get::<Self>() {
-            Some(known) => known.clone(),
-            None => {
-                let token = token(&parts.headers).ok_or(Error::Unauthenticated)?;
-                context.caller(&token).await?
-            }
+        let caller = if let Some(known) = parts.extensions.get::<Self>() {
+            known.clone()
+        } else {
+            let token = token(&parts.headers).ok_or(Error::Unauthenticated)?;
+            context.caller(&token).await?
         };
         let changes = !guard::is_safe(&parts.method);
         context

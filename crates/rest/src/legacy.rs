@@ -26,6 +26,7 @@ use crate::world::{Key, Table};
 
 /// A kind of v1 job, as far as requests about it need to know.
 #[derive(Debug, PartialEq, Eq)]
+#[expect(clippy::struct_field_names, reason = "it is called so in objects")]
 pub(crate) struct Kind {
     pub(crate) kind: &'static str,
     pub(crate) plural: &'static str,

@@ -182,10 +182,11 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         is_public_v4(Ipv4Addr::new(a, b, c, d))
     };
     match words {
-        // Unspecified, loopback, and IPv4 in its old and its mapped form.
-        [0, 0, 0, 0, 0, 0 | 0xffff, high, low] => embedded(high, low),
-        // NAT64 and 6to4 lead to the IPv4 address inside.
-        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => embedded(high, low),
+        // Unspecified, loopback, and IPv4 in its old and its mapped form; NAT64 and 6to4 lead to the IPv4
+        // address inside.
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => embedded(high, low),
         [0x64, 0xff9b, ..] | [0x100, 0, 0, 0, ..] | [0x2001, 0..=0x1ff | 0xdb8, ..] => false,
         // Only this block is given out to the internet.
         [first, ..] => first & 0xe000 == 0x2000,

@@ -71,7 +71,7 @@ impl Figures {
         // A definition takes a moment to be served.
         let began = Instant::now();
         while target.get(COLLECTION).await.is_err() {
-            if began.elapsed() > Duration::from_secs(60) {
+            if began.elapsed() > Duration::from_mins(1) {
                 return Err("the definition is not served".into());
             }
             tokio::time::sleep(Duration::from_millis(10)).await;

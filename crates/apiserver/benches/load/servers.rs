@@ -10,7 +10,7 @@ use crate::Error;
 use crate::client::{TOKEN, Target};
 
 /// Nothing takes longer to start than this.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A server that is ready, and how long it took.
 pub(crate) struct Running {

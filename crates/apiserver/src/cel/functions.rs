@@ -171,8 +171,10 @@ fn units(length: usize) -> u64 {
     (length / 16) as u64 + 1
 }
 
+type List = Arc<Vec<Value>>;
+
 /// Two lists whose items are compared each with each.
-fn pair(args: &Args<'_, '_>) -> Result<(Arc<Vec<Value>>, Arc<Vec<Value>>), ExecutionError> {
+fn pair(args: &Args<'_, '_>) -> Result<(List, List), ExecutionError> {
     let (left, right) = (list(args, 0)?, list(args, 1)?);
     spend((left.len() as u64).saturating_mul(right.len() as u64) / 4)?;
     Ok((left, right))

@@ -1,5 +1,10 @@
 //! `format.dns1123Label().validate(self.name)`: Kubernetes' names for forms of text.
 
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "the interpreter hands arguments over by value"
+)]
+
 use std::sync::{Arc, LazyLock};
 
 use cel::common::functions::Function;

@@ -1,5 +1,10 @@
 //! `ip('10.0.0.1')`, `cidr('10.0.0.0/8')` and their functions.
 
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "the interpreter hands arguments over by value"
+)]
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use cel::common::functions::Function;

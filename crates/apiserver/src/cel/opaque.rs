@@ -1,5 +1,10 @@
 //! Values of the types that Kubernetes adds to CEL, and how functions take and give them.
 
+#![expect(
+    clippy::unnecessary_wraps,
+    reason = "what functions give is what the interpreter takes"
+)]
+
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;

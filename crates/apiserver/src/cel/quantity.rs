@@ -1,5 +1,10 @@
 //! `quantity('1.5Gi')` and its functions.
 
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "the interpreter hands arguments over by value"
+)]
+
 use std::cmp::Ordering;
 
 use cel::common::types::{INT_TYPE, STRING_TYPE, Type};

@@ -242,7 +242,7 @@ fn no_rule_takes_for_ever(#[case] rule: &str) {
         errors.len() == 1 && errors[0].contains("call cost exceeds limit for rule"),
         "{errors:?}"
     );
-    assert!(began.elapsed() < std::time::Duration::from_secs(60));
+    assert!(began.elapsed() < std::time::Duration::from_mins(1));
 }
 
 #[rstest]

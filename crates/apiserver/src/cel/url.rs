@@ -1,5 +1,10 @@
 //! `url('https://example.org/a?b=c')` and its functions.
 
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "the interpreter hands arguments over by value"
+)]
+
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;

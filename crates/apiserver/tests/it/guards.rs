@@ -1,5 +1,7 @@
 //! What keeps the server in order: limits per user and body, the audit log, certificates, health.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use astrago_apiserver::{Identity, Limits, Server};
 use serde_json::{Value, json};
 
@@ -107,7 +109,6 @@ async fn the_audit_log_names_who_wrote_what() {
     assert_eq!(lines[0]["path"], MAPS);
     assert_eq!(lines[0]["code"], 201);
     assert_eq!(lines[1]["code"], 403, "refused attempts are on record, too");
-    use std::os::unix::fs::PermissionsExt as _;
     let mode = std::fs::metadata(&path)
         .expect("a file")
         .permissions()

@@ -9,6 +9,7 @@ fn replica(container: &str) -> Value {
     json!({ "template": { "spec": { "containers": [{ "name": container, "image": "i" }] } } })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "made for this call")]
 fn v1(kind: &str, spec: Value) -> Value {
     json!({ "apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": { "name": "demo" }, "spec": spec })
 }
@@ -342,6 +343,7 @@ async fn an_update_is_held_to_the_same_rules() {
     assert!(status.message.contains("must be 1"), "{}", status.message);
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "made for this call")]
 fn runtime(job: Value) -> Value {
     json!({ "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "ClusterTrainingRuntime", "metadata": { "name": "demo" },
         "spec": { "template": { "spec": { "replicatedJobs": [job] } } } })
@@ -353,6 +355,7 @@ fn job_of_runtime(step: &str, container: &str, replicas: i32) -> Value {
         "spec": { "template": { "spec": { "containers": [{ "name": container, "image": "i" }] } } } } })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "made for this call")]
 fn patched(manager: &str, containers: Value) -> Value {
     json!({ "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": { "name": "demo" }, "spec": {
         "runtimeRef": { "name": "any" },

@@ -56,6 +56,7 @@ impl Storage {
     }
 
     /// A child ended: `None` if it was another one; otherwise what was exceeded, if anything.
+    #[expect(clippy::option_option, reason = "two questions, as the comment says")]
     pub(super) fn ended(&mut self, pid: Pid) -> Option<Option<String>> {
         let (_, mut said, begun) = self.look.take_if(|(looking, ..)| *looking == pid)?;
         let now = Instant::now();

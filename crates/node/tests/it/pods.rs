@@ -151,11 +151,8 @@ server.serve_forever()
                 one.join().unwrap();
             }
             drop(TcpStream::connect(("127.0.0.1", closed)).unwrap());
-            let refused = errors.by_ref().map_while(Result::ok);
-            refused
-                .filter(|line| line.contains("does something listen there?"))
-                .next()
-                .is_some()
+            let mut refused = errors.by_ref().map_while(Result::ok);
+            refused.any(|line| line.contains("does something listen there?"))
         });
         assert!(tried.await.unwrap(), "{kubectl:?} told why");
         forward.kill().unwrap();

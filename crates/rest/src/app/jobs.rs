@@ -228,15 +228,12 @@ pub(crate) async fn delete(context: &Context, caller: &Caller, key: &Key) -> Res
         super::record::write(context, key).await;
     }
     let kind = legacy_kind(context, key);
-    let deleted = match kind {
-        Some(kind) => {
-            let jobs = kind.api(client.clone(), &key.namespace);
-            jobs.delete(&key.name, &parameters).await.map(|_| ())
-        }
-        None => {
-            let jobs: Api<TrainJob> = Api::namespaced(client.clone(), &key.namespace);
-            jobs.delete(&key.name, &parameters).await.map(|_| ())
-        }
+    let deleted = if let Some(kind) = kind {
+        let jobs = kind.api(client.clone(), &key.namespace);
+        jobs.delete(&key.name, &parameters).await.map(|_| ())
+    } else {
+        let jobs: Api<TrainJob> = Api::namespaced(client.clone(), &key.namespace);
+        jobs.delete(&key.name, &parameters).await.map(|_| ())
     };
     match deleted {
         Ok(()) => {}

@@ -173,14 +173,13 @@ async fn legacy(
     for (key, shown) in jobs {
         let kind = shown.kind;
         let right = (key.namespace.clone(), kind.plural);
-        let may = match rights.get(&right) {
-            Some(may) => *may,
-            None => {
-                let access = kind.access("list", &key.namespace);
-                let may = caller.is_admin() || context.gate.may(caller, &access).await?;
-                rights.insert(right, may);
-                may
-            }
+        let may = if let Some(may) = rights.get(&right) {
+            *may
+        } else {
+            let access = kind.access("list", &key.namespace);
+            let may = caller.is_admin() || context.gate.may(caller, &access).await?;
+            rights.insert(right, may);
+            may
         };
         if may {
             let job = Job::legacy(&context.world.read(), &key, shown);

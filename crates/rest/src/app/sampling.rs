@@ -74,7 +74,7 @@ pub(crate) async fn run(context: Arc<Context>) {
         let pause = match measure(&context).await {
             Ok(samples) => {
                 turns = turns.wrapping_add(1);
-                keep(&context, &samples, turns % THIN_EVERY == 0);
+                keep(&context, &samples, turns.is_multiple_of(THIN_EVERY));
                 interval
             }
             // Most clusters have no metrics server, and the product works without it.

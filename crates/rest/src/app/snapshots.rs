@@ -195,10 +195,10 @@ pub(super) async fn share(context: &Context, mut map: ConfigMap, job: &str, uid:
 /// jobs need exist, and maps that no job needs do not.
 pub(super) async fn adopt(context: &Context) -> Result<()> {
     let failed = |error| Error::cluster("look after the code that jobs share", error);
-    let mut users: BTreeMap<(String, Digest), Vec<(String, Option<String>)>> = BTreeMap::new();
+    let mut users: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (key, job) in context.world.read().jobs.iter() {
         let digest = job.annotations().get(names::SNAPSHOT);
-        if let Some(digest) = digest.and_then(|digest| digest.parse().ok()) {
+        if let Some(digest) = digest.and_then(|digest| digest.parse::<Digest>().ok()) {
             let job = (key.name.clone(), job.uid());
             let place = (key.namespace.clone(), digest);
             users.entry(place).or_default().push(job);
@@ -234,7 +234,7 @@ pub(super) async fn adopt(context: &Context) -> Result<()> {
         let map = known.remove(&(namespace.clone(), digest.clone()));
         let owners: BTreeSet<String> = map
             .iter()
-            .flat_map(|map| map.owner_references())
+            .flat_map(kube::ResourceExt::owner_references)
             .map(|owner| owner.uid.clone())
             .collect();
         let missing: Vec<_> = jobs

@@ -195,6 +195,7 @@ mod tests {
         let book = Logbook::open(folder.path()).unwrap();
         let attempt = Attempt::new(0, 1, 0);
         std::fs::create_dir_all(book.folder("u")).unwrap();
+        #[expect(clippy::format_collect, reason = "a test's log")]
         let lines: String = (0..count)
             .map(|n| format!("2025-11-05T13:{:02}:{:02}Z line {n}\n", n / 60, n % 60))
             .collect();

@@ -16,6 +16,8 @@ enum For {
     Users,
     /// Those who may use the namespace, and administrators.
     Namespace,
+    /// The same, but what the test asks for is turned down once the right was checked.
+    InVain,
     /// Administrators.
     Administrators,
 }
@@ -31,7 +33,7 @@ fn create_body() -> Value {
 }
 
 fn cases() -> Vec<Case> {
-    use For::{Administrators, Anyone, Namespace, Users};
+    use For::{Administrators, Anyone, InVain, Namespace, Users};
     vec![
         (
             "POST /api/trainjob/create",
@@ -76,9 +78,22 @@ fn cases() -> Vec<Case> {
             OWN,
             None,
         ),
+        ("GET /api/trainjobs/{name}/logs/page", Namespace, OWN, None),
+        (
+            "GET /api/trainjobs/{name}/logs/attempts",
+            Namespace,
+            OWN,
+            None,
+        ),
+        // Its code is not a folder.
+        ("GET /api/trainjobs/{name}/code", InVain, OWN, None),
+        // JSON is not an archive.
+        ("POST /api/snapshots", InVain, OWN, Some(|| json!({}))),
+        ("GET /api/snapshots/{digest}", InVain, OWN, None),
         ("POST /api/trainjobs/{name}/suspend", Namespace, OWN, None),
         ("POST /api/trainjobs/{name}/resume", Namespace, OWN, None),
         ("POST /api/trainjobs/{name}/restart", Namespace, OWN, None),
+        ("GET /api/cluster", Users, "", None),
         ("GET /api/nodes", Users, "", None),
         ("GET /api/nodes/{name}/usage", Users, "", None),
         ("GET /api/queue", Users, "", None),
@@ -204,6 +219,9 @@ impl Walk {
             return path.replace("{name}", &name);
         }
         let replacement = match path {
+            "/api/snapshots/{digest}" => {
+                return format!("/api/snapshots/sha256:{}", "0".repeat(64));
+            }
             "/api/nodes/{name}/usage" => "node-a".to_owned(),
             "/api/runtimes/{name}" | "/api/runtimes/{name}/max-restarts" => {
                 "pytorch-simple".to_owned()
@@ -280,10 +298,18 @@ async fn every_operation_is_only_for_whom_it_is_for() {
             let allowed = match (whom, who) {
                 (For::Anyone, _) => status.is_success(),
                 (_, "nobody" | "an intruder") => status == StatusCode::UNAUTHORIZED,
-                (For::Administrators, "lee" | "kim") => status == StatusCode::FORBIDDEN,
+                (For::Administrators, "lee" | "kim") | (For::InVain, "lee") => {
+                    status == StatusCode::FORBIDDEN
+                }
                 (For::Namespace, "lee") => {
                     matches!(status, StatusCode::FORBIDDEN | StatusCode::NOT_FOUND)
                 }
+                (For::InVain, _) => matches!(
+                    status,
+                    StatusCode::BAD_REQUEST
+                        | StatusCode::NOT_FOUND
+                        | StatusCode::UNPROCESSABLE_ENTITY
+                ),
                 (For::Users, "lee") => status.is_success() && !text.contains("kimjob"),
                 _ => status.is_success(),
             };

@@ -171,7 +171,7 @@ async fn streams_and_lists_have_only_what_their_reader_may_see() {
     let mut body = stream.into_body();
     let mut seen = String::new();
     while !seen.contains("leejob") {
-        let frame = tokio::time::timeout(std::time::Duration::from_secs(60), body.frame());
+        let frame = tokio::time::timeout(std::time::Duration::from_mins(1), body.frame());
         let frame = frame.await.expect("lee's job is told").unwrap().unwrap();
         seen.push_str(&String::from_utf8_lossy(
             &frame.into_data().unwrap_or_default(),

@@ -18,10 +18,13 @@ use sha2::{Digest, Sha256};
 use crate::harness::{Site, form_a};
 
 /// A small provider: one user, keys that can be changed, codes that work once.
+/// By their ids.
+type Keys = Vec<(String, Arc<EcdsaKeyPair>)>;
+
 #[derive(Clone)]
 struct Provider {
     url: String,
-    keys: Arc<Mutex<Vec<(String, Arc<EcdsaKeyPair>)>>>,
+    keys: Arc<Mutex<Keys>>,
     /// By code: the challenge and the nonce that it was asked for with.
     codes: Arc<Mutex<HashMap<String, (String, String)>>>,
     now: i64,
@@ -54,6 +57,7 @@ impl Provider {
         provider
     }
 
+    #[expect(clippy::unused_async, reason = "a handler")]
     async fn discovery(State(own): State<Self>) -> Json<Value> {
         let url = &own.url;
         Json(
@@ -62,6 +66,7 @@ impl Provider {
         )
     }
 
+    #[expect(clippy::unused_async, reason = "a handler")]
     async fn key_set(State(own): State<Self>) -> Json<Value> {
         let keys: Vec<Value> = own
             .keys
@@ -78,6 +83,7 @@ impl Provider {
         Json(json!({ "keys": keys }))
     }
 
+    #[expect(clippy::unused_async, reason = "a handler")]
     async fn token(State(own): State<Self>, body: String) -> Result<Json<Value>, StatusCode> {
         let url = reqwest::Url::parse(&format!("form:?{body}")).unwrap();
         let form: HashMap<String, String> = url.query_pairs().into_owned().collect();

@@ -192,7 +192,7 @@ fn varint(out: &mut Vec<u8>, mut value: u64) {
         out.push((value & 127) as u8 | 128);
         value >>= 7;
     }
-    out.push(value as u8);
+    out.push((value & 127) as u8);
 }
 
 fn strings(value: &Value) -> impl Iterator<Item = &str> {

@@ -56,24 +56,21 @@ impl Cluster {
         cluster.wait_ready();
         cluster.start_controllers();
         cluster.volumes();
-        match target.kubeflow {
-            Some(release) => {
-                let kubeconfig = cluster.kubeconfig();
-                let kubeflow = Kubeflow::install(folder, release, &kubeconfig, &cluster.authority);
-                cluster.kubeflow = Some(kubeflow);
-            }
-            None => {
-                cluster.apply("-k", &format!("{REPOSITORY}/manifests/crds"));
-                kubeflow::established(&cluster.kubeconfig());
-                let controllers = Process::start(
-                    folder,
-                    "astrago-controllers",
-                    astrago()
-                        .args(["controllers", "--kubeconfig"])
-                        .arg(cluster.kubeconfig()),
-                );
-                cluster.controllers = Some(controllers);
-            }
+        if let Some(release) = target.kubeflow {
+            let kubeconfig = cluster.kubeconfig();
+            let kubeflow = Kubeflow::install(folder, release, &kubeconfig, &cluster.authority);
+            cluster.kubeflow = Some(kubeflow);
+        } else {
+            cluster.apply("-k", &format!("{REPOSITORY}/manifests/crds"));
+            kubeflow::established(&cluster.kubeconfig());
+            let controllers = Process::start(
+                folder,
+                "astrago-controllers",
+                astrago()
+                    .args(["controllers", "--kubeconfig"])
+                    .arg(cluster.kubeconfig()),
+            );
+            cluster.controllers = Some(controllers);
         }
         cluster.runtimes();
         cluster

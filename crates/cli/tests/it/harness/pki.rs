@@ -57,6 +57,7 @@ impl Authority {
         self.sign(params, &self.folder, file);
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "made for this call")]
     fn sign(&self, params: CertificateParams, folder: &Path, file: &str) {
         std::fs::create_dir_all(folder).unwrap();
         let key = KeyPair::generate().unwrap();

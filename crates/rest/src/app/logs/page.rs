@@ -274,6 +274,7 @@ mod tests {
         let book = Logbook::open(folder.path()).unwrap();
         for worker in 0..2 {
             let attempt = Attempt::new(worker, 1, 0);
+            #[expect(clippy::format_collect, reason = "a test's log")]
             let lines: String = (0..1000)
                 .map(|n| n * 2 + worker)
                 .map(|n| format!("2025-11-05T13:{:02}:{:02}Z {n}\n", n / 60, n % 60))
@@ -330,9 +331,9 @@ mod tests {
             let read = numbers(&next);
             assert_eq!(
                 read,
-                (count..count + read.len() as i64).collect::<Vec<i64>>()
+                (count..count + i64::try_from(read.len()).unwrap()).collect::<Vec<i64>>()
             );
-            count += read.len() as i64;
+            count += i64::try_from(read.len()).unwrap();
             next = page(&book, Where::After(place(&next.end)), 500);
         }
         assert_eq!(count, 2000);
