@@ -85,8 +85,7 @@ fn cases() -> Vec<Case> {
             OWN,
             None,
         ),
-        // Its code is not a folder.
-        ("GET /api/trainjobs/{name}/code", InVain, OWN, None),
+        ("GET /api/trainjobs/{name}/code", Namespace, OWN, None),
         // JSON is not an archive.
         ("POST /api/snapshots", InVain, OWN, Some(|| json!({}))),
         ("GET /api/snapshots/{digest}", InVain, OWN, None),
