@@ -2381,7 +2381,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/gzip": number[];
+                "application/octet-stream": number[];
             };
         };
         responses: {

@@ -32,7 +32,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
 /// stored again. A snapshot that no job has used within an hour is forgotten.
 #[utoipa::path(post, path = "/api/snapshots", tag = "jobs",
     params(("namespace" = Option<String>, Query)),
-    request_body(content = Vec<u8>, content_type = "application/gzip"),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses((status = 200, body = SnapshotInfo), (status = "4XX", body = ErrorBody)))]
 async fn upload(
     State(context): State<Arc<Context>>,
