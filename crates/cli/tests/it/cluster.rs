@@ -258,7 +258,12 @@ fn a_finished_job_goes_when_its_time_is_over_and_never_runs_again() {
         assert_eq!(record["restarts"], 0, "{record}");
         let (_, logs) = up.get(&format!("/api/trainjobs/{name}/logs?namespace=user-kim"));
         let lines = logs["lines"].as_array().unwrap();
-        assert_eq!(lines.len(), 2, "one line per node, once: {logs}");
+        let mut nodes: Vec<_> = lines.iter().map(|line| line["worker"].as_u64()).collect();
+        nodes.sort_unstable();
+        // The first failure ends the job: the other node may not have come to its line.
+        if want == "Complete" || nodes.len() != 1 {
+            assert_eq!(nodes, [Some(0), Some(1)], "one line per node, once: {logs}");
+        }
     }
     up.eventually("that nothing is left", |up| {
         let kinds = "trainjobs,trainingruntimes,jobsets,jobs,pods";
