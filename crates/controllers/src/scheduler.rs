@@ -13,8 +13,9 @@
 //! put a job into a later wave, so initializers do not wait for the trainers that wait for them.
 //!
 //! # Order
-//! By priority (`spec.priority`, else the PriorityClass, else 0), then by age: that of the JobSet, so that a job
-//! keeps its place when it is started again. Who may pass whom is told in [`backfill`].
+//! By priority (`spec.priority`, else the PriorityClass, else 0), then by age: that of the TrainJob (or JobSet), so that a
+//! job keeps its place when it is started again; jobs of the same second by their uid ([`snapshot::Rank`]). Who may
+//! pass whom is told in [`backfill`].
 //!
 //! # Tasks
 //! One ([`run`]): in: the shared mirrors and those of quotas, priority classes and claims; out: bindings,

@@ -36,11 +36,15 @@ pub struct PodKey {
     pub uid: String,
 }
 
-/// What decides which gang comes first: priority, then age, then the name as a tie-break.
+/// What decides which gang comes first: priority, then age.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rank {
     pub priority: i32,
+    /// When its job was created, in whole seconds: no time stamp of Kubernetes is finer.
     pub since: Timestamp,
+    /// The uid of its job. Our API server gives them out in ascending order, so it decides within a second; other
+    /// servers give them out at random, so that there the order within a second is arbitrary, but the same in every pass.
+    pub uid: String,
     pub key: GangKey,
 }
 
@@ -119,6 +123,7 @@ impl Ord for Rank {
             .priority
             .cmp(&self.priority)
             .then_with(|| self.since.cmp(&other.since))
+            .then_with(|| self.uid.cmp(&other.uid))
             .then_with(|| self.key.cmp(&other.key))
     }
 }

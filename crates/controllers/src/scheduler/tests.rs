@@ -78,6 +78,7 @@ pub(super) fn gang(name: &str, since: i64, pods: usize, each: &str) -> Gang {
         rank: Rank {
             priority: 0,
             since: at(since),
+            uid: String::new(),
             key,
         },
         pods: (0..pods).map(member).collect(),
@@ -96,6 +97,7 @@ fn running(name: &str, started: i64, held: &str) -> Running {
         rank: Rank {
             priority: 0,
             since: at(started),
+            uid: String::new(),
             key,
         },
         started: Some(at(started)),
@@ -165,6 +167,35 @@ fn priority_comes_before_age_and_age_before_name() {
     ];
     let decision = decide(world(&["cpu=8"], pending, vec![]));
     assert_eq!(started(&decision), ["urgent", "old", "a", "b"]);
+}
+
+/// Within the second that time stamps can tell, the uid says who was there first; the names say nothing.
+#[test]
+fn of_two_jobs_of_the_same_second_the_later_one_does_not_take_the_room_of_the_earlier() {
+    let of = |name: &str, uid: &str, pods| {
+        let mut gang = gang(name, 5, pods, "cpu=1");
+        gang.rank.uid = uid.into();
+        gang
+    };
+    let cases = [
+        ("the big one came first", "1", "2", vec![]),
+        ("the small one came first", "2", "1", vec!["endless"]),
+    ];
+    for (case, big, endless, want) in cases {
+        for names in [["z", "a"], ["a", "z"]] {
+            let mut pending = vec![of("big", big, 4), of("endless", endless, 1)];
+            for (gang, name) in pending.iter_mut().zip(names) {
+                gang.rank.key.name.insert_str(0, name);
+            }
+            let first = running("first", 5, "cpu=2");
+            let decision = decide(world(&["cpu=4"], pending, vec![first]));
+            let started: Vec<_> = started(&decision)
+                .into_iter()
+                .map(|name| &name[1..])
+                .collect();
+            assert_eq!(started, want, "{case}, named {names:?}");
+        }
+    }
 }
 
 #[test]

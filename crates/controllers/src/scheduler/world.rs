@@ -13,19 +13,17 @@ mod facts;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use astrago_api::{JobSet, TrainJob, labels};
+use astrago_api::{JobSet, TrainJob};
 use astrago_plan::fit::{Cause, Cluster, NodeInfo, Resources};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod, ResourceQuota};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use kube::ResourceExt;
 
 use super::quota::Quota;
 use super::snapshot::{Gang, GangKey, Member, PodKey, Rank, Running, Snapshot};
 use crate::queue::ObjectKey;
-use crate::train_job::deadline_policy;
-use facts::{JobFacts, PodFacts, SetFacts, Stage};
+use facts::{JobFacts, PodFacts, SetFacts, Stage, TrainJobFacts};
 
 #[derive(Debug, Default)]
 pub struct World {
@@ -43,10 +41,7 @@ pub struct World {
     jobs_of_set: HashMap<String, BTreeSet<ObjectKey>>,
     sets: HashMap<String, SetFacts>,
     set_uids: HashMap<ObjectKey, String>,
-    /// When TrainJobs with a deadline will be ended.
-    deadlines: HashMap<ObjectKey, Timestamp>,
-    /// TrainJobs that say their place in the queue themselves.
-    priorities: HashMap<ObjectKey, i32>,
+    train_jobs: HashMap<ObjectKey, TrainJobFacts>,
     classes: HashMap<String, (i32, bool)>,
     quotas: BTreeMap<ObjectKey, Quota>,
     claims: HashSet<ObjectKey>,
@@ -125,17 +120,13 @@ impl World {
     }
 
     pub fn set_train_job(&mut self, key: &ObjectKey, job: Option<&TrainJob>) -> bool {
-        let old = self.deadlines.remove(key);
-        let new = job.and_then(deadline_policy::deadline);
-        if let Some(end) = new {
-            self.deadlines.insert(key.clone(), end);
-        }
-        let asked = self.priorities.remove(key);
-        let asks = job.and_then(|job| job.annotations().get(labels::PRIORITY)?.parse().ok());
-        if let Some(priority) = asks {
-            self.priorities.insert(key.clone(), priority);
-        }
-        let changed = old != new || asked != asks;
+        let new = job.map(TrainJobFacts::of);
+        let old = match new.clone() {
+            Some(new) => self.train_jobs.insert(key.clone(), new),
+            None => self.train_jobs.remove(key),
+        };
+        // Before it has a JobSet, nothing of it can run: its JobSet has its name.
+        let changed = old != new && self.set_uids.contains_key(key);
         if changed {
             let groups = self
                 .groups
@@ -421,17 +412,28 @@ impl World {
     }
 
     fn rank(&self, pods: &[&PodFacts], key: GangKey) -> Rank {
-        // A job keeps its place when it is started again, so its age is that of its JobSet.
         let set = pods.iter().find_map(|pod| self.sets.get(pod.set.as_ref()?));
-        let oldest = pods.iter().map(|pod| pod.created).min().unwrap_or_default();
-        let asked = pods.iter().find_map(|pod| {
-            let train_job = self.train_job_of(pod)?;
-            self.priorities.get(&train_job).copied()
-        });
+        let train_job = pods
+            .iter()
+            .find_map(|pod| self.train_jobs.get(&self.train_job_of(pod)?));
+        // A job keeps its place when it is started again, so its age is not that of its pods.
+        let ages = train_job
+            .map(|job| job.created)
+            .into_iter()
+            .chain(set.map(|set| set.created))
+            .chain(pods.iter().map(|pod| pod.created));
+        let uid = match set {
+            Some(set) => set.owner.uid.as_deref(),
+            None => pods.iter().map(|pod| pod.root()).min(),
+        };
         let of_pods = pods.iter().map(|pod| self.priority(pod)).max();
         Rank {
-            priority: asked.or(of_pods).unwrap_or_default(),
-            since: set.map_or(oldest, |set| set.created.min(oldest)),
+            priority: train_job
+                .and_then(|job| job.priority)
+                .or(of_pods)
+                .unwrap_or_default(),
+            since: ages.min().unwrap_or_default(),
+            uid: uid.unwrap_or_default().to_owned(),
             key,
         }
     }

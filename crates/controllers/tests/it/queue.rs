@@ -67,7 +67,12 @@ async fn jobs_queue_by_priority_and_age_and_small_ones_pass_only_where_they_dela
         .create(&train_job("big").nodes(4).cpus(1).build())
         .await;
     until_waiting(&plane, "big", "needs 4 CPUs, 2 free").await;
-    // This one is over when `first` must be, and `big` can start.
+    // It would be there when `first` must be over, and `big` can start.
+    plane
+        .create(&train_job("endless").nodes(1).cpus(1).build())
+        .await;
+    until_waiting(&plane, "endless", "1 job ahead").await;
+    // This one is over by then.
     plane
         .create(&train_job("short").nodes(1).cpus(1).deadline(60).build())
         .await;
@@ -90,7 +95,8 @@ async fn jobs_queue_by_priority_and_age_and_small_ones_pass_only_where_they_dela
     for rank in 0..4 {
         plane.node.succeed("big-node-0", rank).await;
     }
-    for job in ["first", "short", "now", "big"] {
+    plane.node.succeed("endless-node-0", 0).await;
+    for job in ["first", "short", "now", "big", "endless"] {
         plane.until_condition(job, "Complete").await;
     }
 }

@@ -100,7 +100,7 @@ impl World {
 
     /// The moment at which the deadline of its TrainJob ends a pod.
     fn training_ends(&self, pod: &PodFacts) -> Option<Timestamp> {
-        self.deadlines.get(&self.train_job_of(pod)?).copied()
+        self.train_jobs.get(&self.train_job_of(pod)?)?.ends
     }
 
     /// The TrainJob that a pod belongs to.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use astrago_api::{JobSet, StartupPolicyOrder, labels};
+use astrago_api::{JobSet, StartupPolicyOrder, TrainJob, labels};
 use astrago_plan::fit::{self, PODS, PodNeed};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
@@ -14,6 +14,7 @@ use crate::context;
 use crate::queue::ObjectKey;
 use crate::scheduler::quota::Charge;
 use crate::scheduler::snapshot::{GangKey, PodKey};
+use crate::train_job::deadline_policy;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
@@ -123,7 +124,7 @@ impl PodFacts {
                     .filter(|_| condition.status == "True")
             }))
             .or_else(|| since(status.and_then(|status| status.start_time.as_ref()))),
-            created: since(meta.creation_timestamp.as_ref()).unwrap_or_default(),
+            created: created(meta),
             need: Arc::new(need),
             charge: Arc::new(charge),
             invalid,
@@ -156,6 +157,12 @@ impl PodFacts {
             ),
             key,
         }
+    }
+
+    /// The uid of what the pod was made for, or its own.
+    pub(super) fn root(&self) -> &str {
+        let owner = self.owner.as_ref().and_then(|owner| owner.uid.as_deref());
+        owner.unwrap_or(&self.key.uid)
     }
 
     pub(super) fn needs_node(&self) -> bool {
@@ -224,6 +231,11 @@ fn mark<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
         .or_else(annotation)
         .map(String::as_str)
         .filter(|value| !value.is_empty())
+}
+
+fn created(meta: &ObjectMeta) -> Timestamp {
+    let time = meta.creation_timestamp.as_ref();
+    time.map(|time| time.0).unwrap_or_default()
 }
 
 /// A reference to the object that controls this one.
@@ -296,6 +308,29 @@ impl JobFacts {
     }
 }
 
+/// What a TrainJob says about its pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct TrainJobFacts {
+    pub(super) created: Timestamp,
+    /// When its deadline ends it.
+    pub(super) ends: Option<Timestamp>,
+    /// The place in the queue that it asks for itself.
+    pub(super) priority: Option<i32>,
+}
+
+impl TrainJobFacts {
+    pub(super) fn of(job: &TrainJob) -> Self {
+        let meta = &job.metadata;
+        let annotations = meta.annotations.as_ref();
+        let priority = annotations.and_then(|annotations| annotations.get(labels::PRIORITY));
+        Self {
+            created: created(meta),
+            ends: deadline_policy::deadline(job),
+            priority: priority.and_then(|priority| priority.parse().ok()),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct SetFacts {
     pub(super) templates: BTreeMap<String, Template>,
@@ -351,11 +386,7 @@ impl SetFacts {
         };
         Self {
             templates,
-            created: meta
-                .creation_timestamp
-                .as_ref()
-                .map(|time| time.0)
-                .unwrap_or_default(),
+            created: created(meta),
             owner: controller(meta).unwrap_or_else(own),
         }
     }

@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 
+use astrago_api::labels;
 use astrago_api::quantity::Amount;
 use astrago_plan::fit::{CPU, GPU};
 use proptest::prelude::*;
@@ -159,12 +160,20 @@ fn a_replacement_of_a_finished_gang_is_not_waited_for() {
 }
 
 #[test]
-fn a_job_keeps_the_age_of_its_set() {
+fn a_job_keeps_the_age_of_its_set_and_that_of_its_train_job() {
     let mut world = World::default();
     world.set_job_set(&key("train"), Some(&job_set("AnyOrder")));
     add(&mut world, "d", &in_set("data", "3"));
     let gang = &world.snapshot(at(1000)).pending[0];
-    assert_eq!(gang.rank.since, at(50));
+    assert_eq!(
+        (gang.rank.since, gang.rank.uid.as_str()),
+        (at(50), "train-uid")
+    );
+    let mut train = TrainJob::default();
+    train.metadata.creation_timestamp = Some(crate::clock::stamp(at(40)));
+    world.set_train_job(&key("train"), Some(&train));
+    let gang = &world.snapshot(at(1000)).pending[0];
+    assert_eq!(gang.rank.since, at(40));
     let owner = world.owner_of(&gang.pods[0].key).unwrap();
     assert_eq!(
         (owner.kind.as_deref(), owner.uid.as_deref()),
