@@ -48,9 +48,8 @@ impl Target {
         let stream = tokio::net::TcpStream::connect(&self.address).await?;
         stream.set_nodelay(true)?;
         let connector = tokio_rustls::TlsConnector::from(Arc::clone(&self.tls));
-        let stream = connector
-            .connect(ServerName::try_from("localhost")?, stream)
-            .await?;
+        let name = ServerName::from(std::net::IpAddr::from(std::net::Ipv4Addr::LOCALHOST));
+        let stream = connector.connect(name, stream).await?;
         let (sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);

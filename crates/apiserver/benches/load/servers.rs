@@ -97,8 +97,13 @@ pub(crate) async fn theirs(binaries: &Path, directory: &Path) -> Result<Running,
         .args(["--initial-cluster", &format!("bench={between}")]);
     let etcd = Process(quiet(&mut etcd).spawn()?);
 
-    let key = directory.join("accounts.key");
-    std::fs::write(&key, rcgen::KeyPair::generate()?.serialize_pem())?;
+    let pair = rcgen::KeyPair::generate()?;
+    let (key, public) = (
+        directory.join("accounts.key"),
+        directory.join("accounts.pub"),
+    );
+    std::fs::write(&key, pair.serialize_pem())?;
+    std::fs::write(&public, pair.public_key_pem())?;
     let tokens = directory.join("tokens.csv");
     std::fs::write(&tokens, format!("{TOKEN},bench,1,system:masters\n"))?;
     let certificates = directory.join("certificates");
@@ -120,7 +125,7 @@ pub(crate) async fn theirs(binaries: &Path, directory: &Path) -> Result<Running,
         .args(["--token-auth-file", &text(tokens)])
         .args(["--service-cluster-ip-range", "10.0.0.0/24"])
         .args(["--service-account-issuer", "https://localhost"])
-        .args(["--service-account-key-file", &text(key.clone())])
+        .args(["--service-account-key-file", &text(public)])
         .args(["--service-account-signing-key-file", &text(key)]);
     let server = Process(quiet(&mut server).spawn()?);
 
@@ -140,8 +145,10 @@ pub(crate) async fn theirs(binaries: &Path, directory: &Path) -> Result<Running,
 }
 
 async fn finish(target: Target, began: Instant, processes: Vec<Process>) -> Result<Running, Error> {
-    while target.get("/readyz").await.is_err() {
-        pause(began).await?;
+    while let Err(error) = target.get("/readyz").await {
+        if pause(began).await.is_err() {
+            return Err(error);
+        }
     }
     Ok(Running {
         target,

@@ -4,12 +4,17 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
 use crate::output;
+
+/// A process that was killed holds its lock until the kernel has taken it apart, which is not at once.
+const A_KILLED_ONE_IS_GONE: Duration = Duration::from_secs(2);
+const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
 /// An open data folder; no other process has it open.
 pub(crate) struct DataDir {
@@ -52,7 +57,7 @@ impl DataDir {
             .mode(0o600)
             .open(path.join("lock"))
             .with_context(|| format!("failed to open the lock of {}", path.display()))?;
-        match lock.try_lock() {
+        match lock_within(&lock, A_KILLED_ONE_IS_GONE) {
             Ok(()) => Ok(Self { path, _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(Failure::theirs(format!(
                 "another `astrago up` already uses {}",
@@ -141,6 +146,18 @@ impl Endpoints {
     }
 }
 
+fn lock_within(lock: &File, patience: Duration) -> Result<(), TryLockError> {
+    let began = Instant::now();
+    loop {
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) if began.elapsed() < patience => {
+                std::thread::sleep(BETWEEN_TRIES);
+            }
+            locked => return locked,
+        }
+    }
+}
+
 /// 256 bits from the kernel, in hexadecimal.
 pub(crate) fn random_secret() -> Result<String> {
     let mut bytes = [0_u8; 32];
@@ -176,7 +193,11 @@ mod tests {
         let first = DataDir::open(folder.path().to_owned()).unwrap();
         let error = DataDir::open(folder.path().to_owned()).err().unwrap();
         assert!(error.to_string().contains("already uses"), "{error}");
-        drop(first);
-        assert!(DataDir::open(folder.path().to_owned()).is_ok());
+        let next = std::thread::scope(|scope| {
+            let next = scope.spawn(|| DataDir::open(folder.path().to_owned()));
+            drop(first);
+            next.join().unwrap()
+        });
+        assert!(next.is_ok(), "the lock is had as soon as it is free");
     }
 }
