@@ -68,7 +68,7 @@ pub(crate) async fn run(context: Arc<Context>) {
             let job = Job::find(&context.world.read(), &key);
             if let Some(job) = job {
                 context.logbook.report(&job.job);
-                for (attempt, pod) in attempts(&job) {
+                for (attempt, pod) in started(&job) {
                     let id = (job.job.uid().unwrap_or_default(), attempt);
                     if context.logbook.is_complete(&id.0, &id.1) || !running.insert(id.clone()) {
                         continue;
@@ -110,7 +110,7 @@ fn gather(
 }
 
 /// The attempts that have started, with their pods.
-fn attempts(job: &Job) -> Vec<(Attempt, Arc<Pod>)> {
+pub(crate) fn started(job: &Job) -> Vec<(Attempt, Arc<Pod>)> {
     job.workers()
         .into_iter()
         .filter_map(|(worker, pod)| {

@@ -15,6 +15,7 @@ use crate::app::{Error, Result};
 use crate::context::Context;
 use crate::identity::Caller;
 use crate::logbook::Attempt;
+use crate::logbook::recorder::started;
 use crate::model::LogLine;
 use crate::view::Job;
 use crate::world::Key;
@@ -169,11 +170,18 @@ impl Follower {
         }
     }
 
-    /// Whether nothing more will be written.
+    /// Whether nothing more will be written. What ran so shortly that nobody has begun to record it
+    /// is still to come.
     fn is_over(&self) -> bool {
-        let job = Job::find(&self.context.world.read(), &self.key);
-        let finished = job.is_none_or(|job| job.state().is_finished());
-        finished && self.context.logbook.all_complete(&self.uid)
+        let book = &self.context.logbook;
+        let Some(job) = Job::find(&self.context.world.read(), &self.key) else {
+            return book.all_complete(&self.uid);
+        };
+        job.state().is_finished()
+            && book.all_complete(&self.uid)
+            && started(&job)
+                .iter()
+                .all(|(attempt, _)| book.is_complete(&self.uid, attempt))
     }
 
     /// Sends what is new in every file; tells whether there was anything.
