@@ -1,13 +1,31 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
 
 import react from '@vitejs/plugin-react';
+import type { Plugin } from 'vite';
 import { defineConfig } from 'vitest/config';
 
 // `npm run dev` serves the page with hot reload and hands API calls to a running `astrago up`.
 const server = process.env.ASTRAGO_SERVER ?? 'http://127.0.0.1:8000';
 
+/** Beside each file the same compressed, for the binary to hand out: compressing at every request would cost more. */
+function gzipped(): Plugin {
+  return {
+    name: 'gzipped',
+    apply: 'build',
+    writeBundle({ dir = 'dist' }, bundle) {
+      for (const name of [...Object.keys(bundle), 'favicon.svg']) {
+        if (!/\.(js|css|html|svg)$/.test(name)) continue;
+        writeFileSync(join(dir, `${name}.gz`), gzipSync(readFileSync(join(dir, name)), { level: 9 }));
+      }
+    },
+  };
+}
+
 export default defineConfig({
-  plugins: [react()],
+  plugins: [react(), gzipped()],
   resolve: { alias: { '@': fileURLToPath(new URL('./src', import.meta.url)) } },
   build: { target: 'es2023', sourcemap: false, chunkSizeWarningLimit: 600 },
   server: { proxy: { '/api': { target: server, changeOrigin: true, headers: { origin: server } } } },

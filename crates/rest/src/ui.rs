@@ -2,8 +2,10 @@
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
-use axum::http::{Method, StatusCode};
+use axum::http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, VARY,
+};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rust_embed::RustEmbed;
 
@@ -27,17 +29,12 @@ pub(crate) async fn fallback(request: Request) -> Response {
         return Error::NoSuchPath.into_response();
     }
     let name = path.trim_start_matches('/');
-    if let Some(file) = Page::get(name).filter(|_| !name.is_empty()) {
-        // Files below assets/ have a digest in their names and never change.
-        let cache = if name.starts_with("assets/") {
-            "public, max-age=31536000, immutable"
-        } else {
-            "no-cache"
-        };
-        return file_response(name, cache, file.data.into_owned());
-    }
-    if let Some(index) = Page::get("index.html") {
-        return file_response("index.html", "no-cache", index.data.into_owned());
+    let zipped = accepts_gzip(request.headers());
+    let file = (!name.is_empty())
+        .then(|| file_response(name, zipped))
+        .flatten();
+    if let Some(response) = file.or_else(|| file_response("index.html", zipped)) {
+        return response;
     }
     let text = "The web page is not part of this binary; build it with `make ui`.\n\
                 The API is described at /api/openapi.json.\n";
@@ -49,8 +46,40 @@ pub(crate) async fn fallback(request: Request) -> Response {
     (status, text).into_response()
 }
 
-fn file_response(name: &str, cache: &'static str, bytes: Vec<u8>) -> Response {
-    let kind = match name.rsplit_once('.').map_or("", |(_, extension)| extension) {
+/// A file of the page; as `make ui` compressed it for those who understand that.
+fn file_response(name: &str, zipped: bool) -> Option<Response> {
+    let plain = Page::get(name)?;
+    let packed = Page::get(&format!("{name}.gz"));
+    // Files below assets/ have a digest in their names and never change.
+    let cache = if name.starts_with("assets/") {
+        "public, max-age=31536000, immutable"
+    } else {
+        "no-cache"
+    };
+    let headers = [
+        (CONTENT_TYPE, kind_of(name)),
+        (CACHE_CONTROL, cache),
+        (CONTENT_SECURITY_POLICY, POLICY),
+    ];
+    let mut response = (headers, ()).into_response();
+    if packed.is_some() {
+        let vary = HeaderValue::from_static("accept-encoding");
+        response.headers_mut().insert(VARY, vary);
+    }
+    let bytes = match packed.filter(|_| zipped) {
+        Some(packed) => {
+            let gzip = HeaderValue::from_static("gzip");
+            response.headers_mut().insert(CONTENT_ENCODING, gzip);
+            packed.data
+        }
+        None => plain.data,
+    };
+    *response.body_mut() = Body::from(bytes.into_owned());
+    Some(response)
+}
+
+fn kind_of(name: &str) -> &'static str {
+    match name.rsplit_once('.').map_or("", |(_, extension)| extension) {
         "html" => "text/html; charset=utf-8",
         "js" | "mjs" => "text/javascript; charset=utf-8",
         "css" => "text/css; charset=utf-8",
@@ -60,11 +89,40 @@ fn file_response(name: &str, cache: &'static str, bytes: Vec<u8>) -> Response {
         "woff2" => "font/woff2",
         "json" | "webmanifest" => "application/json",
         _ => "application/octet-stream",
-    };
-    let headers = [
-        (CONTENT_TYPE, kind),
-        (CACHE_CONTROL, cache),
-        (CONTENT_SECURITY_POLICY, POLICY),
-    ];
-    (headers, Body::from(bytes)).into_response()
+    }
+}
+
+/// Whether the other side takes gzip; a weight of 0 says that it does not.
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(ACCEPT_ENCODING).into_iter();
+    let mut codings = values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','));
+    codings.any(|coding| {
+        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
+        let weight = weight.trim().trim_start_matches("q=").parse::<f32>();
+        name.trim().eq_ignore_ascii_case("gzip") && weight != Ok(0.0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gzip_is_for_those_who_ask_for_it() {
+        for (value, want) in [
+            ("gzip", true),
+            ("deflate, GZIP;q=0.5, br", true),
+            ("gzip;q=0", false),
+            ("gzip; q=0.0, br", false),
+            ("br", false),
+            ("", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(value));
+            assert_eq!(accepts_gzip(&headers), want, "{value:?}");
+        }
+        assert!(!accepts_gzip(&HeaderMap::new()));
+    }
 }
