@@ -1,7 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 
-import type { Page } from '@playwright/test';
+import { gzipSync } from 'node:zlib';
+
+import type { Page, Response } from '@playwright/test';
 
 import { expect, job, test } from './fixtures';
 import type { Server } from './server';
@@ -21,37 +23,102 @@ test.afterAll(() => {
   process.stdout.write(`${text}\n`);
 });
 
-/** Counts what keeps the page from answering, from the start of every document. */
+interface Told {
+  /** Each long task: when it began and how long it took. */
+  tasks: [number, number][];
+  paint: number;
+  shift: number;
+  frames: number[];
+  sampling: boolean;
+}
+
+/** Listens from the start of every document: what is painted, what moves, what keeps the page from answering. */
 async function watch(page: Page) {
   await page.addInitScript(() => {
-    const told = window as unknown as { tasks: number[] };
-    told.tasks = [];
-    new PerformanceObserver((list) => {
-      for (const entry of list.getEntries()) told.tasks.push(entry.duration);
-    }).observe({ type: 'longtask', buffered: true });
+    const told: Told = { tasks: [], paint: 0, shift: 0, frames: [], sampling: false };
+    (window as unknown as { told: Told }).told = told;
+    const observe = (type: string, take: (entry: PerformanceEntry) => void) =>
+      new PerformanceObserver((list) => list.getEntries().forEach(take)).observe({ type, buffered: true });
+    observe('longtask', (entry) => told.tasks.push([entry.startTime, entry.duration]));
+    observe('largest-contentful-paint', (entry) => (told.paint = entry.startTime));
+    observe('layout-shift', (entry) => {
+      const { value, hadRecentInput } = entry as unknown as { value: number; hadRecentInput: boolean };
+      if (!hadRecentInput) told.shift += value;
+    });
+    let before = performance.now();
+    const frame = (now: number) => {
+      if (told.sampling) told.frames.push(now - before);
+      before = now;
+      requestAnimationFrame(frame);
+    };
+    requestAnimationFrame(frame);
   });
 }
 
 async function tasks(page: Page) {
-  const all = await page.evaluate(() => (window as unknown as { tasks: number[] }).tasks);
-  return { longTasks: all.length, longestTask: Math.round(Math.max(0, ...all)) };
+  const all = await page.evaluate(() => (window as unknown as { told: Told }).told.tasks);
+  const durations = all.map(([, duration]) => duration);
+  return { longTasks: all.length, longestTask: Math.round(Math.max(0, ...durations)) };
 }
 
-/** As Lighthouse counts: first paint, and when the content that was asked for can be used. */
+/**
+ * As Lighthouse counts: first and largest paint, when the page answers (its last long task is over), how long it was
+ * kept from answering in all, how much moved, and what came over the wire.
+ */
 async function load(page: Page, path: string, seen: string) {
+  let zipped = 0;
+  const bodies: Promise<unknown>[] = [];
+  const count = (response: Response) => {
+    if (new URL(response.url()).pathname.startsWith('/api/')) return;
+    bodies.push(
+      response.body().then(
+        (body) => (zipped += gzipSync(body).length),
+        () => undefined,
+      ),
+    );
+  };
+  page.on('response', count);
   const begun = Date.now();
   await page.goto(path);
   await expect(page.locator(seen).first()).toBeVisible({ timeout: 60_000 });
-  const interactive = Date.now() - begun;
+  const seenAfter = Date.now() - begun;
+  await page.waitForLoadState('networkidle').catch(() => undefined);
   const numbers = await page.evaluate(() => {
+    const { tasks, paint, shift } = (window as unknown as { told: Told }).told;
     const resources = performance.getEntriesByType('resource') as PerformanceResourceTiming[];
-    const paint = performance.getEntriesByName('first-contentful-paint')[0];
+    const [document] = performance.getEntriesByType('navigation') as PerformanceNavigationTiming[];
+    const first = performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0;
     return {
-      firstContentfulPaint: Math.round(paint?.startTime ?? 0),
-      transferred: resources.reduce((sum, one) => sum + one.transferSize, 0),
+      firstContentfulPaint: Math.round(first),
+      largestContentfulPaint: Math.round(paint),
+      timeToInteractive: Math.round(Math.max(first, ...tasks.map(([start, duration]) => start + duration))),
+      totalBlockingTime: Math.round(
+        tasks.filter(([start]) => start >= first).reduce((sum, [, duration]) => sum + duration - 50, 0),
+      ),
+      cumulativeLayoutShift: Number(shift.toFixed(4)),
+      wireBytes: resources.reduce((sum, one) => sum + one.transferSize, document?.transferSize ?? 0),
     };
   });
-  return { ...numbers, interactive, ...(await tasks(page)) };
+  await Promise.all(bodies);
+  page.off('response', count);
+  return { seenAfter, ...numbers, assetsGzipBytes: zipped, ...(await tasks(page)) };
+}
+
+/** How evenly the page is drawn while something is done, in milliseconds from frame to frame. */
+async function frames(page: Page, work: () => Promise<void>) {
+  await page.evaluate(() => {
+    const { told } = window as unknown as { told: Told };
+    told.frames = [];
+    told.sampling = true;
+  });
+  await work();
+  const all = await page.evaluate(() => {
+    const { told } = window as unknown as { told: Told };
+    told.sampling = false;
+    return told.frames.toSorted((a, b) => a - b);
+  });
+  const at = (part: number) => Math.round(all[Math.floor((all.length - 1) * part)] ?? 0);
+  return { frames: all.length, frameMedian: at(0.5), frame95: at(0.95), frameLongest: at(1) };
 }
 
 async function inParallel<T>(items: T[], work: (item: T) => Promise<unknown>) {
@@ -66,6 +133,7 @@ test('first load', async ({ app: page }) => {
   await watch(page);
   results['first load'] = await load(page, '/jobs', 'h2');
   results['second load'] = await load(page, '/jobs', 'h2');
+  results['the form'] = await load(page, '/submit', '.cm-content');
 });
 
 test('a list of many jobs', async ({ app: page, server }) => {
@@ -100,26 +168,15 @@ test('a log of many lines', async ({ app: page, server }) => {
   results['search the log and go there'] = { milliseconds: Date.now() - begun };
   await page.getByRole('log').hover();
   const scrolled = Date.now();
-  for (let step = 0; step < 300; step++) await page.mouse.wheel(0, 2000);
-  const frames = await page.evaluate(
-    () =>
-      new Promise<number>((resolve) => {
-        let count = 0;
-        const until = performance.now() + 1000;
-        const frame = () => {
-          count++;
-          if (performance.now() < until) requestAnimationFrame(frame);
-          else resolve(count);
-        };
-        requestAnimationFrame(frame);
-      }),
-  );
+  const smoothness = await frames(page, async () => {
+    for (let step = 0; step < 300; step++) await page.mouse.wheel(0, 2000);
+  });
   const memory = await page.evaluate(
     () => (performance as unknown as { memory?: { usedJSHeapSize: number } }).memory?.usedJSHeapSize ?? 0,
   );
   results['read on through the log'] = {
     milliseconds: Date.now() - scrolled,
-    framesPerSecond: frames,
+    ...smoothness,
     heapMegabytes: Math.round(memory / 1e6),
     ...(await tasks(page)),
   };

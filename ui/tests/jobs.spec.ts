@@ -33,7 +33,7 @@ test('starts again after a worker is killed, and keeps the log of the attempt be
   await expect.poll(() => processes(mark).some((one) => one !== pid), { timeout: 30_000 }).toBe(true);
 
   await page.getByRole('tab', { name: 'Overview' }).click();
-  await expect(page.getByRole('row', { name: /^Restarts/ })).toContainText('1 / 3');
+  await expect(page.locator('[data-fact=Restarts] dd')).toHaveText('1 / 3');
   await page.getByRole('tab', { name: 'Logs' }).click();
   await page.getByRole('combobox', { name: 'Attempt' }).click();
   await page.getByRole('option', { name: /^Attempt 1,/ }).click();
@@ -70,6 +70,10 @@ test('says why a job waits; suspends, resumes and deletes several', async ({ app
 
   await page.goto('/jobs?q=waits-');
   await expect(page.locator('[data-job]')).toHaveCount(2);
+  await page.getByRole('checkbox', { name: 'Select all' }).check();
+  await page.getByRole('button', { name: 'Suspend' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Suspend' }).click();
+  await expect(page.locator('[data-job] [data-state=Suspended]')).toHaveCount(2);
   await page.getByRole('checkbox', { name: 'Select all' }).check();
   await page.getByRole('button', { name: 'Delete' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();

@@ -31,10 +31,9 @@ async function longestTask(page: Page): Promise<number> {
   return page.evaluate(() => (window as unknown as { longest: number }).longest);
 }
 
-/** A million in the benchmark; here as many as the test's unoptimised server records in a few seconds. */
-const MANY = Number(process.env['ASTRAGO_LOG_LINES'] ?? 60_000);
+const MANY = 1_000_000;
 
-test('a long log: opens at the end, searches all, jumps anywhere and never freezes', async ({
+test('a million lines: opens at the end, searches all, jumps anywhere and never freezes', async ({
   app: page,
   server,
 }) => {
@@ -56,9 +55,9 @@ test('a long log: opens at the end, searches all, jumps anywhere and never freez
   expect(await page.locator('[role=log] [data-index]').count()).toBeLessThan(200);
 
   const search = page.getByRole('textbox', { name: 'Search in the log' });
-  await search.fill('line 12345 of');
+  await search.fill('line 712345 of');
   await page.keyboard.press('Enter');
-  await expect(page.locator('[data-hit]')).toContainText('line 12345 of many');
+  await expect(page.locator('[data-hit]')).toContainText('line 712345 of many');
   await expect(page.getByRole('region', { name: 'Matches' })).toContainText(
     `1 match in ${MANY.toLocaleString('en')} lines`,
   );
@@ -68,7 +67,7 @@ test('a long log: opens at the end, searches all, jumps anywhere and never freez
   for (let step = 0; step < 40; step++) await page.mouse.wheel(0, 1500);
   await expect
     .poll(() => lastSeen(page).then((text) => Number(/line (\d+)/.exec(text ?? '')?.[1])))
-    .toBeGreaterThan(14_000);
+    .toBeGreaterThan(714_000);
   const numbers = await page
     .locator('[role=log] [data-index]')
     .evaluateAll((rows) => rows.map((row) => Number(/line (\d+)/.exec(row.textContent)?.[1])));

@@ -13,6 +13,7 @@ const PAGES = [
   '/jobs/default/shown/logs',
   '/jobs/default/shown/metrics',
   '/jobs/default/shown/events',
+  '/jobs/default/shown/code',
   '/jobs/default/shown/manifest',
   '/jobs/default/shown/preview',
   '/jobs/default/shown-failed',
@@ -51,7 +52,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
         await test.step(path, async () => {
           await app.goto(path);
           await expect(page.getByRole('heading', { level: 2 })).toBeVisible();
-          await expect(page.locator('.mantine-Loader-root')).toHaveCount(0);
+          await expect(page.locator('.mantine-Loader-root, .mantine-Skeleton-root')).toHaveCount(0);
           await expectAccessible(page);
         });
       }
@@ -84,6 +85,38 @@ test('the palette goes anywhere', async ({ app: page }) => {
   await expect(page).toHaveURL(/\/runtimes$/);
 });
 
+test('keys lead from page to page, and can be turned off', async ({ app: page }) => {
+  await page.goto('/jobs');
+  await expect(page.getByRole('heading', { name: 'Jobs' })).toBeVisible();
+  await page.keyboard.type('gq');
+  await expect(page).toHaveURL(/\/queue$/);
+  await page.keyboard.press('c');
+  await expect(page).toHaveURL(/\/submit$/);
+  await page.keyboard.press('?');
+  await expect(page.getByRole('dialog', { name: 'Keyboard shortcuts' })).toContainText('Search on this page');
+  await page.keyboard.press('Escape');
+  await expect(page.getByRole('dialog')).toHaveCount(0);
+  // Letters that are typed into a field are no commands.
+  await page.getByRole('textbox', { name: 'Name', exact: true }).fill('');
+  await page.keyboard.type('gq');
+  await expect(page).toHaveURL(/\/submit$/);
+
+  await page.goto('/settings');
+  await page.getByRole('switch', { name: 'Single-key shortcuts' }).uncheck({ force: true });
+  await page.getByRole('heading', { name: 'Settings' }).click();
+  await page.keyboard.type('gq');
+  await expect(page).toHaveURL(/\/settings$/);
+});
+
+test('says what the cluster is and has', async ({ app: page }) => {
+  await page.goto('/settings');
+  const cluster = page.getByRole('region', { name: 'Server' });
+  await expect(cluster.locator('[data-fact=Dialect]')).toContainText('runtimePatches');
+  await expect(cluster.locator('[data-fact="Jobs are run by"]')).toContainText('Astrago’s own controllers');
+  await expect(cluster.locator('[data-part=training_operator_v1]')).toHaveAttribute('data-there', 'true');
+  await expect(cluster.locator('[data-part=kueue]')).toHaveAttribute('data-there', 'false');
+});
+
 test('speaks two languages and remembers which', async ({ app: page }) => {
   await page.goto('/settings');
   await page.getByRole('radiogroup', { name: 'Language' }).getByText('한국어').click();
@@ -100,7 +133,7 @@ test.describe('in Korean', () => {
     for (const path of PAGES) {
       await page.goto(path);
       await expect(page.getByRole('heading', { level: 2 })).toBeVisible();
-      await expect(page.locator('.mantine-Loader-root')).toHaveCount(0);
+      await expect(page.locator('.mantine-Loader-root, .mantine-Skeleton-root')).toHaveCount(0);
       // Names and what others wrote (logs, YAML, code, messages of Kubernetes) are not ours to translate.
       const english = await page.evaluate(() => {
         const foreign = '[lang=en], code, pre, .code-editor, [role=log], .uplot, [data-log-state], option';
@@ -148,9 +181,13 @@ test('loads little, and from this server only', async ({ app: page, server }) =>
   let size = 0;
   const bodies: Promise<void>[] = [];
   page.on('response', (response) => {
-    expect(new URL(response.url()).origin).toBe(server.origin);
-    if (new URL(response.url()).pathname.startsWith('/api/')) return;
+    const { origin, pathname } = new URL(response.url());
+    expect(origin).toBe(server.origin);
+    if (pathname.startsWith('/api/')) return;
     bodies.push(response.body().then((body) => void (size += gzipSync(body).length)));
+    // Over the wire, too; Vite, where it stands before the binary, compresses nothing.
+    const zipped = response.headers()['content-encoding'] === 'gzip';
+    expect(zipped || server.behindVite || /\.woff2$/.test(pathname), pathname).toBe(true);
   });
   await page.goto('/jobs');
   await expect(page.locator('[data-job=shown]')).toBeVisible();

@@ -5,45 +5,65 @@ import { expect, job, signIn, test } from './fixtures';
 
 const FOLDER = process.env['SCREENSHOTS'] ?? resolve('../docs/screenshots');
 
-/** Prints what a training loop of several epochs prints. */
-function training(epochs: number, seconds: number): string {
+/** Prints what a training loop of several epochs prints; one that was restarted begins in the middle. */
+function training(epochs: number, seconds: number, from = 1): string {
   return [
-    'import math, random, time',
-    `for epoch in range(1, ${epochs + 1}):`,
+    'import math, os, random, time',
+    'rank = int(os.environ.get("RANK", "0"))',
+    'random.seed(rank)',
+    `for epoch in range(${from}, ${epochs + 1}):`,
     '    for batch in range(0, 20):',
     '        x = (epoch - 1) * 20 + batch',
-    '        loss = 2.3 * math.exp(-x / 40) + random.random() * 0.15',
+    '        loss = 2.3 * math.exp(-x / 160) + 0.12 + random.random() * 0.08',
     `        print(f"Epoch {epoch}/${epochs}, Batch {batch}/20, Loss: {loss:.4f}, Accuracy: {1 - loss / 2.6:.4f}", flush=True)`,
-    `        time.sleep(${seconds})`,
+    `        time.sleep(${seconds} if epoch > ${from + 2} else 0.01)`,
     '',
   ].join('\n');
 }
 
-/** Some jobs of every kind, so that the pages have something to show. */
+/** Some jobs of every kind and of several people, so that the pages have something to show. */
 test.beforeAll(async ({ server }) => {
+  test.setTimeout(180_000);
   mkdirSync(FOLDER, { recursive: true });
-  const create = (name: string, code: string, more = {}) =>
-    server.call('POST', '/api/trainjob/create', job(name, code, more));
-  await create('mnist-baseline', training(5, 0.02), { num_nodes: 2 });
-  await create('bert-tokenizer', 'import tokenizers_of_mine\n', { max_restarts: 0 });
-  await create('resnet-sweep', training(20, 0.5), { num_nodes: 2 });
-  await create('horovod-digits', training(12, 0.5), {
+  const tokens = new Map<string, string>();
+  for (const name of ['minji', 'jun']) {
+    const made = await server.call<{ token: string }>('POST', '/api/users', { name });
+    tokens.set(name, made.token);
+  }
+  const create = (name: string, code: string, more: Record<string, unknown> = {}, user?: string) =>
+    server.call(
+      'POST',
+      '/api/trainjob/create',
+      job(name, code, { ...more, ...(user !== undefined && { user_id: user, namespace: `user-${user}` }) }),
+      user === undefined ? undefined : tokens.get(user),
+    );
+  await create('mnist-baseline', training(40, 0), { num_nodes: 2 });
+  await create('bert-tokenizer', 'import tokenizers_of_mine\n', { max_restarts: 0 }, 'minji');
+  await create('digits-ablation', training(12, 0), {}, 'jun');
+  await create('resnet-sweep', training(80, 0.25, 30), { num_nodes: 2 });
+  await create('segmentation-v2', training(60, 0.4, 12), { num_nodes: 2, cpu_request: '0.2' }, 'minji');
+  await create('horovod-digits', training(120, 0.3, 50), {
     framework: 'horovod',
     command: 'python3 /workspace/scripts/train.py',
     launcher_cpu: '0.1',
     launcher_memory: '64Mi',
   });
-  await create('llama-large', training(1, 0.1), { num_nodes: 4, cpu_request: '16', cpu_limit: '16' });
+  await create('llama-large', training(1, 0.1), { num_nodes: 4, cpu_request: '16', cpu_limit: '16' }, 'jun');
   const states = async () => {
-    const { items } = await server.call<{ items: { name: string; state: string }[] }>(
+    const { items } = await server.call<{ items: { name: string; state: string; progress?: object }[] }>(
       'GET',
       '/api/trainjobs',
     );
-    return Object.fromEntries(items.map((item) => [item.name, item.state]));
+    return Object.fromEntries(items.map((item) => [item.name, [item.state, item.progress != null]]));
   };
-  await expect
-    .poll(states, { timeout: 60_000 })
-    .toMatchObject({ 'mnist-baseline': 'Complete', 'bert-tokenizer': 'Failed', 'resnet-sweep': 'Running' });
+  await expect.poll(states, { timeout: 90_000 }).toMatchObject({
+    'mnist-baseline': ['Complete', true],
+    'bert-tokenizer': ['Failed', false],
+    'digits-ablation': ['Complete', true],
+    'resnet-sweep': ['Running', true],
+    'segmentation-v2': ['Running', true],
+    'horovod-digits': ['Running', true],
+  });
 });
 
 for (const language of ['en', 'ko'] as const) {
@@ -64,6 +84,9 @@ for (const language of ['en', 'ko'] as const) {
         await expect(page.locator('[data-job=resnet-sweep]')).toBeVisible();
         await shot('jobs');
 
+        await page.keyboard.press('Control+k');
+        await expect(page.getByRole('dialog').locator('[data-state]').first()).toBeVisible();
+        await shot('palette');
         await page.goto('/submit');
         const title = page.getByRole('heading', { level: 2 });
         await expect(title).toBeVisible();
@@ -72,15 +95,15 @@ for (const language of ['en', 'ko'] as const) {
         await expect(page.locator('[data-fit]')).toBeVisible();
         await expect(page.locator('.cm-content').nth(1)).toContainText('apiVersion');
         await shot('submit');
-        await page.screenshot({
-          path: `${FOLDER}/submit-whole-${language}-${scheme}.png`,
-          animations: 'disabled',
-          fullPage: true,
-        });
+        // What sticks to the edge of the window would lie over the middle of a picture of the whole page.
+        await page.setViewportSize({ width: 1280, height: 2000 });
+        await shot('submit-whole');
+        await page.setViewportSize({ width: 1280, height: 800 });
 
-        const detail = async (name: string, tab: string, seen: string) => {
-          await page.goto(`/jobs/default/${name}${tab && `/${tab}`}`);
+        const detail = async (name: string, tab: string, seen: string, namespace = 'default') => {
+          await page.goto(`/jobs/${namespace}/${name}${tab && `/${tab}`}`);
           await expect(page.locator(`${seen} >> visible=true`).first()).toBeVisible();
+          await expect(page.locator('.mantine-Loader-root, .mantine-Skeleton-root')).toHaveCount(0);
           await shot(`job-${tab || 'overview'}-${name}`);
         };
         await detail('resnet-sweep', '', '[data-worker]');
@@ -89,8 +112,9 @@ for (const language of ['en', 'ko'] as const) {
         await detail('mnist-baseline', 'events', 'tbody tr');
         await detail('mnist-baseline', 'manifest', '.cm-line');
         await detail('mnist-baseline', 'preview', '.cm-line');
-        await detail('bert-tokenizer', '', '[data-worker]');
-        await detail('llama-large', '', '[role=alert]');
+        await detail('mnist-baseline', 'code', '.cm-line');
+        await detail('bert-tokenizer', '', '[data-worker]', 'user-minji');
+        await detail('llama-large', '', '[role=alert]', 'user-jun');
 
         for (const [name, seen] of [
           ['nodes', 'tbody tr'],
@@ -100,7 +124,7 @@ for (const language of ['en', 'ko'] as const) {
         ] as const) {
           await page.goto(`/${name}`);
           await expect(page.locator(`${seen} >> visible=true`).first()).toBeVisible();
-          await expect(page.locator('.mantine-Loader-root')).toHaveCount(0);
+          await expect(page.locator('.mantine-Loader-root, .mantine-Skeleton-root')).toHaveCount(0);
           await shot(name);
         }
         await page.setViewportSize({ width: 390, height: 844 });
@@ -112,7 +136,7 @@ for (const language of ['en', 'ko'] as const) {
         ] as const) {
           await page.goto(path);
           await expect(page.getByRole('heading', { level: 2 })).toBeVisible();
-          await expect(page.locator('.mantine-Loader-root')).toHaveCount(0);
+          await expect(page.locator('.mantine-Loader-root, .mantine-Skeleton-root')).toHaveCount(0);
           await shot(name);
         }
       });

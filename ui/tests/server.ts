@@ -3,19 +3,26 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
-import { preview, type PreviewServer } from 'vite';
+import { preview } from 'vite';
 
 /** A real `astrago up` with its own data, on ports of its own. */
 export class Server {
   private process: ChildProcess | undefined;
-  private page: PreviewServer | undefined;
-  private address = '127.0.0.1:0';
+  private page: Page | undefined;
+  address = '127.0.0.1:0';
   private kubeAddress = '127.0.0.1:0';
-  /** Where the browser finds the page. */
-  origin = '';
   readonly directory = mkdtempSync(join(tmpdir(), 'astrago-ui-'));
 
   constructor(private readonly extra: string[] = []) {}
+
+  get origin(): string {
+    return this.page?.origin ?? '';
+  }
+
+  /** Whether Vite hands out the page, not the binary. */
+  get behindVite(): boolean {
+    return new URL(this.origin).host !== this.address;
+  }
 
   get token(): string {
     return readFileSync(join(this.directory, 'admin.token'), 'utf8').trim();
@@ -37,16 +44,11 @@ export class Server {
     };
     this.address = new URL(endpoints.rest).host;
     this.kubeAddress = new URL(endpoints.kube).host;
-    if (this.page === undefined) await this.servePage(endpoints.rest);
+    this.page ??= await pageOf(endpoints.rest);
   }
 
-  /** As a service manager would: SIGTERM, and wait for the end. */
   async stop(): Promise<void> {
-    const child = this.process;
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
-    const ended = new Promise((resolve) => child.once('exit', resolve));
-    child.kill('SIGTERM');
-    await ended;
+    if (this.process !== undefined) await ended(this.process);
   }
 
   async dispose(): Promise<void> {
@@ -55,55 +57,61 @@ export class Server {
     rmSync(this.directory, { recursive: true, force: true });
   }
 
-  /** Calls the API as the administrator. */
-  async call<T>(method: string, path: string, body?: unknown): Promise<T> {
+  /** Calls the API as the administrator, or whoever has the token. */
+  async call<T>(method: string, path: string, body?: unknown, token = this.token): Promise<T> {
     const response = await fetch(`http://${this.address}${path}`, {
       method,
-      headers: { authorization: `Bearer ${this.token}`, 'content-type': 'application/json' },
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
       ...(body !== undefined && { body: JSON.stringify(body) }),
     });
     if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`);
     return (await response.json()) as T;
   }
-
-  /** A binary built with the page serves it; before another one goes Vite, with what was built last. */
-  private async servePage(rest: string): Promise<void> {
-    const own = await (await fetch(rest)).text();
-    if (own.includes('id="root"') && process.env['ASTRAGO_PAGE'] !== 'vite') {
-      this.origin = rest;
-      return;
-    }
-    this.page = await preview({
-      logLevel: 'error',
-      preview: {
-        port: 0,
-        host: '127.0.0.1',
-        // The policy of the binary, so that the page is held to it here too.
-        headers: {
-          'content-security-policy':
-            "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'",
-        },
-        proxy: {
-          '/api': {
-            target: rest,
-            changeOrigin: true,
-            headers: { origin: rest },
-            configure: (proxy) =>
-              proxy.on('error', (_error, _request, response) => {
-                if ('writeHead' in response) response.writeHead(502);
-                response.end();
-              }),
-          },
-        },
-      },
-    });
-    const listening = this.page.httpServer.address();
-    if (listening === null || typeof listening === 'string') throw new Error('the page has no port');
-    this.origin = `http://127.0.0.1:${listening.port}`;
-  }
 }
 
-function binary(): string {
+export interface Page {
+  /** Where the browser finds it. */
+  origin: string;
+  close: () => Promise<void>;
+}
+
+/** A binary built with the page serves it; before another one goes Vite, with what was built last. */
+export async function pageOf(rest: string, port = 0): Promise<Page> {
+  const own = await (await fetch(rest)).text();
+  if (own.includes('id="root"') && process.env['ASTRAGO_PAGE'] !== 'vite') {
+    return { origin: rest, close: () => Promise.resolve() };
+  }
+  const page = await preview({
+    logLevel: 'error',
+    preview: {
+      port,
+      strictPort: true,
+      host: '127.0.0.1',
+      // The policy of the binary, so that the page is held to it here too.
+      headers: {
+        'content-security-policy':
+          "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'",
+      },
+      proxy: {
+        '/api': {
+          target: rest,
+          changeOrigin: true,
+          headers: { origin: rest },
+          configure: (proxy) =>
+            proxy.on('error', (_error, _request, response) => {
+              if ('writeHead' in response) response.writeHead(502);
+              response.end();
+            }),
+        },
+      },
+    },
+  });
+  const listening = page.httpServer.address();
+  if (listening === null || typeof listening === 'string') throw new Error('the page has no port');
+  return { origin: `http://127.0.0.1:${listening.port}`, close: () => page.close() };
+}
+
+export function binary(): string {
   const target = process.env['CARGO_TARGET_DIR'] ?? resolve('../target');
   const path = process.env['ASTRAGO_BINARY'] ?? join(target, 'debug', 'astrago');
   if (!existsSync(path)) throw new Error(`no binary at ${path}: run \`cargo build --package astrago\``);
@@ -115,17 +123,25 @@ function python(): string[] {
   return existsSync(path) ? ['--python', path] : [];
 }
 
-/** Resolves at the ready line; rejects with everything that was said when the process ends before it. */
-function ready(child: ChildProcess): Promise<void> {
+/** Resolves with what was said up to the ready line; rejects with everything that was said when the process ends before it. */
+export function ready(child: ChildProcess): Promise<string> {
   return new Promise((resolve, reject) => {
     let said = '';
     const listen = (data: Buffer) => {
       said += data.toString();
-      if (/^ready: /m.test(said)) resolve();
+      if (/^ready: .*\n/m.test(said)) resolve(said);
     };
     child.stdout?.on('data', listen);
     child.stderr?.on('data', listen);
     child.once('error', reject);
     child.once('exit', (code) => reject(new Error(`astrago up ended with ${code}:\n${said}`)));
   });
+}
+
+/** As a service manager would: SIGTERM, and wait for the end. */
+export async function ended(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exit = new Promise((resolve) => child.once('exit', resolve));
+  child.kill('SIGTERM');
+  await exit;
 }

@@ -19,7 +19,8 @@ test('signs in with a token, back to the page that was asked for, and out again'
   await expect(page.getByRole('heading', { name: 'Nodes' })).toBeVisible();
   expect(await page.evaluate(() => document.cookie)).toBe('');
 
-  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByRole('button', { name: 'Account of admin' }).click();
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
   await expect(page).toHaveURL(/\/login$/);
   await page.goto('/jobs');
   await expect(page).toHaveURL(/\/login$/);
@@ -71,7 +72,7 @@ test('makes a token that works until it is revoked', async ({ app: page, browser
 
   await tokens.getByRole('button', { name: 'Revoke laptop' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click();
-  await expect(page.locator('[data-token=laptop]')).toHaveCount(0);
+  await expect(page.locator('[data-record^=laptop]')).toHaveCount(0);
   await other.goto('/nodes');
   await expect(other).toHaveURL(/\/login$/);
   await context.close();

@@ -18,10 +18,12 @@ const HIGHLIGHTS = HighlightStyle.define([
   { tag: tags.comment, color: 'var(--mantine-color-dimmed)', fontStyle: 'italic' },
 ]);
 
+const LANGUAGES = { python, yaml, text: () => [] };
+
 interface Props {
   value: string;
   onChange?: (value: string) => void;
-  language: 'python' | 'yaml';
+  language: keyof typeof LANGUAGES;
   label: string;
   placeholder?: string;
   height?: string;
@@ -52,7 +54,7 @@ export function CodeEditor({ value, onChange, language, label, placeholder = '',
           bracketMatching(),
           syntaxHighlighting(HIGHLIGHTS),
           keymap.of([...defaultKeymap, ...historyKeymap, indentWithTab]),
-          language === 'python' ? python() : yaml(),
+          LANGUAGES[language](),
           look.current.of([]),
           placeholderOf(placeholder),
           EditorState.readOnly.of(!editable),

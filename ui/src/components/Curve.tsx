@@ -1,10 +1,13 @@
 import 'uplot/dist/uPlot.min.css';
 
-import { useMantineTheme, useComputedColorScheme } from '@mantine/core';
-import { useEffect, useMemo, useRef } from 'react';
+import { Group, Text, UnstyledButton, useComputedColorScheme, useMantineTheme } from '@mantine/core';
+import { useEffect, useMemo, useRef, useState } from 'react';
+import { useTranslation } from 'react-i18next';
 import uPlot from 'uplot';
 
-import { smoothed } from '@/libs/curves';
+import { shortened, smoothed } from '@/libs/curves';
+
+import classes from './Curve.module.css';
 
 export interface Series {
   label: string;
@@ -19,46 +22,64 @@ interface Props {
   xLabel: string;
   /** True where x is milliseconds since the epoch. */
   time?: boolean;
+  /** Charts of the same group show the pointer at the same place. */
+  group: string;
 }
 
-const COLORS = ['blue', 'teal', 'grape', 'orange', 'cyan', 'pink', 'lime', 'violet'];
+const COLORS = ['blue', 'orange', 'teal', 'grape', 'cyan', 'pink', 'lime', 'violet'];
+const HEIGHT = 220;
+/** More than these hide the chart; the pointer still tells the values of all. */
+const LEGEND = 12;
 
-/** Lines over a common x, with zoom by dragging (double click shows all again). */
-export function Curve({ title, series, smoothing, xLabel, time = false }: Props) {
+/** Lines over a common x, with the numbers at the pointer, and zoom by dragging (double click shows all again). */
+export function Curve({ title, series, smoothing, xLabel, time = false, group }: Props) {
+  const { i18n } = useTranslation();
   const element = useRef<HTMLDivElement>(null);
   const theme = useMantineTheme();
   const scheme = useComputedColorScheme('light');
   const data = useMemo(() => aligned(series, smoothing, time), [series, smoothing, time]);
+  const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
+  const [pointed, setPointed] = useState<{ index: number; left: number; right: boolean }>();
 
   const plot = useRef<uPlot>(undefined);
   const zoomed = useRef(false);
   const latest = useRef(data);
   const labels = series.map((one) => one.label).join('\n');
   const sparse = series.every((one) => one.points.length < 30);
+  const colorOf = (index: number) =>
+    theme.colors[COLORS[index % COLORS.length] ?? 'blue']?.[scheme === 'dark' ? 4 : 7] ?? 'gray';
 
   useEffect(() => {
     const parent = element.current;
     if (parent === null) return;
-    const ink = scheme === 'dark' ? theme.colors.dark[1] : theme.colors.gray[7];
-    const grid = { stroke: scheme === 'dark' ? theme.colors.dark[5] : theme.colors.gray[2], width: 1 };
-    const axis = { stroke: ink, grid, ticks: grid };
+    const ink = scheme === 'dark' ? '#9aa1ab' : '#596069';
+    const grid = { stroke: scheme === 'dark' ? '#2a2f36' : '#eceef1', width: 1 };
+    const axis = {
+      stroke: ink,
+      grid,
+      ticks: { ...grid, size: 4 },
+      font: '11px "Inter Variable", sans-serif',
+    };
     const made = new uPlot(
       {
-        title,
         width: parent.clientWidth,
-        height: 260,
+        height: HEIGHT,
         scales: { x: { time } },
-        // The pointer is at the same step in all charts.
-        cursor: { sync: { key: time ? 'time' : 'step' } },
-        axes: [{ ...axis, label: xLabel, labelSize: 20 }, axis],
+        legend: { show: false },
+        // The pointer is at the same step in all charts of the group.
+        cursor: { sync: { key: group }, points: { size: 6 } },
+        axes: [
+          { ...axis, size: 28 },
+          { ...axis, size: 48, values: (_, values) => values.map(shortened) },
+        ],
         series: [
           { label: xLabel },
           ...labels.split('\n').map((label, index) => ({
             label,
-            stroke: theme.colors[COLORS[index % COLORS.length] ?? 'blue']?.[scheme === 'dark' ? 4 : 6] ?? ink,
-            width: 2,
+            stroke: theme.colors[COLORS[index % COLORS.length] ?? 'blue']?.[scheme === 'dark' ? 4 : 7] ?? ink,
+            width: 1.75,
             spanGaps: true,
-            points: { show: sparse },
+            points: { show: sparse, size: 5 },
           })),
         ],
         hooks: {
@@ -66,6 +87,14 @@ export function Curve({ title, series, smoothing, xLabel, time = false }: Props)
             (one) => {
               if (one.select.width > 0) zoomed.current = true;
             },
+          ],
+          setCursor: [
+            ({ cursor: { idx, left = -1 }, over }) =>
+              setPointed(
+                idx == null || left < 0
+                  ? undefined
+                  : { index: idx, left, right: left > over.clientWidth / 2 },
+              ),
           ],
         },
       },
@@ -75,13 +104,14 @@ export function Curve({ title, series, smoothing, xLabel, time = false }: Props)
     zoomed.current = false;
     made.over.addEventListener('dblclick', () => (zoomed.current = false));
     plot.current = made;
-    const observer = new ResizeObserver(() => made.setSize({ width: parent.clientWidth, height: 260 }));
+    const observer = new ResizeObserver(() => made.setSize({ width: parent.clientWidth, height: HEIGHT }));
     observer.observe(parent);
     return () => {
       observer.disconnect();
       made.destroy();
+      plot.current = undefined;
     };
-  }, [scheme, labels, sparse, theme, time, title, xLabel]);
+  }, [scheme, labels, sparse, theme, time, xLabel, group]);
 
   // New points keep what the reader has zoomed into.
   useEffect(() => {
@@ -89,7 +119,80 @@ export function Curve({ title, series, smoothing, xLabel, time = false }: Props)
     if (plot.current?.series.length === data.length) plot.current.setData(data, !zoomed.current);
   }, [data]);
 
-  return <div ref={element} role="img" aria-label={title} style={{ minHeight: 300 }} />;
+  useEffect(() => {
+    series.forEach((one, index) => plot.current?.setSeries(index + 1, { show: !hidden.has(one.label) }));
+  }, [hidden, series, scheme, labels, sparse, theme, time, xLabel, group]);
+
+  const toggle = (label: string) => {
+    const next = new Set(hidden);
+    if (!next.delete(label)) next.add(label);
+    setHidden(next);
+  };
+  const at = pointed === undefined ? undefined : data[0][pointed.index];
+
+  return (
+    <figure className={classes.figure}>
+      <Group justify="space-between" wrap="nowrap" align="flex-start" gap="md" mb={6}>
+        <Text component="figcaption" fw={600} size="sm">
+          {title}
+        </Text>
+        <Group gap={10} justify="flex-end" className="numbers">
+          {series.slice(0, LEGEND).map((one, index) => (
+            <UnstyledButton
+              key={one.label}
+              className={classes.key}
+              aria-pressed={!hidden.has(one.label)}
+              onClick={() => toggle(one.label)}
+            >
+              <span className={classes.swatch} style={{ background: colorOf(index) }} />
+              {one.label} <b>{numberOf(last(data[index + 1]))}</b>
+            </UnstyledButton>
+          ))}
+          {series.length > LEGEND && <Text size="xs">+{series.length - LEGEND}</Text>}
+        </Group>
+      </Group>
+      <div className={classes.plot}>
+        <div ref={element} role="img" aria-label={title} style={{ minHeight: HEIGHT }} />
+        {pointed !== undefined && at != null && (
+          <div
+            className={classes.tip}
+            // Beside the pointer, on the side with room.
+            style={
+              pointed.right ? { right: `calc(100% - ${pointed.left + 36}px)` } : { left: pointed.left + 64 }
+            }
+          >
+            <div className={classes.at}>
+              {time
+                ? new Intl.DateTimeFormat(i18n.language, { timeStyle: 'medium' }).format(at * 1000)
+                : `${xLabel} ${at}`}
+            </div>
+            {series.map((one, index) => {
+              const value = data[index + 1]?.[pointed.index];
+              return hidden.has(one.label) || value == null ? null : (
+                <div key={one.label} className={classes.row}>
+                  <span className={classes.swatch} style={{ background: colorOf(index) }} />
+                  <span>{one.label}</span>
+                  <b>{numberOf(value)}</b>
+                </div>
+              );
+            })}
+          </div>
+        )}
+      </div>
+    </figure>
+  );
+}
+
+function numberOf(value: number | undefined): string {
+  return value === undefined ? '–' : String(Number(value.toPrecision(5)));
+}
+
+function last(column: ArrayLike<number | null | undefined> | undefined): number | undefined {
+  for (let index = (column?.length ?? 0) - 1; index >= 0; index--) {
+    const value = column?.[index];
+    if (value != null) return value;
+  }
+  return undefined;
 }
 
 /** uPlot wants one sorted x for all series, with gaps where a series has no point. */

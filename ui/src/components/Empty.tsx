@@ -1,25 +1,24 @@
-import { Stack, Text, Title } from '@mantine/core';
+import { Stack, Text, ThemeIcon, Title } from '@mantine/core';
+import { IconInbox, type TablerIcon } from '@tabler/icons-react';
 import type { ReactNode } from 'react';
 
 /** A place with nothing in it says what would be there and how to get it. */
-export function Empty({
-  title,
-  children,
-  action,
-}: {
-  title: string;
-  children?: ReactNode;
-  action?: ReactNode;
-}) {
+export function Empty(props: { title: string; icon?: TablerIcon; children?: ReactNode; action?: ReactNode }) {
+  const { title, icon: Icon = IconInbox, children, action } = props;
   return (
-    <Stack align="center" py={60} gap="xs">
-      <Title order={3}>{title}</Title>
+    <Stack align="center" py={56} px="md" gap={6} className="table">
+      <ThemeIcon size={44} radius="xl" variant="light" color="gray" mb={6} aria-hidden>
+        <Icon size={22} stroke={1.5} />
+      </ThemeIcon>
+      <Title order={3} size="h4">
+        {title}
+      </Title>
       {children !== undefined && (
-        <Text c="dimmed" ta="center" maw={520}>
+        <Text c="dimmed" size="sm" ta="center" maw={460}>
           {children}
         </Text>
       )}
-      {action}
+      {action !== undefined && <div style={{ marginTop: 10 }}>{action}</div>}
     </Stack>
   );
 }

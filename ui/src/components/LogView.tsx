@@ -131,17 +131,17 @@ export function LogView(props: Props) {
 
   return (
     <Box className={classes.frame}>
-      <Group gap="xs" p="xs" className={classes.bar}>
+      <Group gap="xs" p="xs" className={classes.bar} wrap="nowrap">
         {children}
         <Group gap={4} ml="auto" wrap="nowrap">
           <Tooltip label={t('logs.toStart')}>
-            <ActionIcon variant="light" aria-label={t('logs.toStart')} onClick={toStart}>
+            <ActionIcon variant="default" aria-label={t('logs.toStart')} onClick={toStart}>
               <IconArrowBarToUp size={16} />
             </ActionIcon>
           </Tooltip>
           <Tooltip label={t('logs.follow')}>
             <ActionIcon
-              variant={follow ? 'filled' : 'light'}
+              variant={follow ? 'filled' : 'default'}
               aria-label={t('logs.follow')}
               aria-pressed={follow}
               onClick={() => (follow ? onFollow(false) : toEnd())}

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { smoothed } from './curves';
+import { shortened, smoothed } from './curves';
 
 describe('smoothed', () => {
   it('changes nothing with weight 0', () => {
@@ -17,4 +17,16 @@ describe('smoothed', () => {
       expect(value).toBeLessThanOrEqual(10);
     }
   });
+});
+
+it.each([
+  [0, '0'],
+  [0.25, '0.25'],
+  [0.00001, '1e-5'],
+  [1200, '1.2k'],
+  [3_000_000, '3M'],
+  [-1500, '-1.5k'],
+  [0.30000000000000004, '0.3'],
+])('%d on an axis is %s', (value, want) => {
+  expect(shortened(value)).toBe(want);
 });

@@ -16,6 +16,12 @@ const RESOURCES: Record<string, string> = {
   pods: 'resource.pods',
 };
 
+/** The server writes its hints as parts of a sentence. */
+export function asSentence(text: string): string {
+  const begun = text.slice(0, 1).toUpperCase() + text.slice(1);
+  return /[.!?다]$/.test(begun) ? begun : `${begun}.`;
+}
+
 type Translate = (key: string, parameters?: Record<string, unknown>) => string;
 
 /** The sentence of a code in the reader's language; the server's own sentence where the code is not known. */
@@ -28,6 +34,11 @@ export function sentence(said: Said, t: Translate, exists: (key: string) => bool
   if (typeof resource === 'string') {
     const known = RESOURCES[resource.replace(/^requests\./, '')];
     parameters['resource'] = known === undefined ? resource : exists(known) ? t(known) : known;
+  }
+  // Quantities are for programs: 1600m of a CPU are 1.6.
+  for (const [name, value] of Object.entries(parameters)) {
+    if (typeof value === 'string' && /^\d+m$/.test(value))
+      parameters[name] = Number(value.slice(0, -1)) / 1000;
   }
   // Kubernetes repeats itself in what it says in its own words; those stay as they are.
   const text = t(key, parameters);
@@ -50,13 +61,27 @@ export function useSaying() {
   );
 }
 
+/** What an event says: by its reason in the reader's language, otherwise in Kubernetes' own words. */
+export function useHappening() {
+  const { t, i18n } = useTranslation();
+  return useCallback(
+    (event: { reason: string; message: string }) => {
+      const key = `event.${event.reason}`;
+      if (i18n.language === 'en' || !i18n.exists(key)) return event.message;
+      return (t as unknown as Translate)(key);
+    },
+    [t, i18n],
+  );
+}
+
 /** What to do about a failure. */
 export function useHint() {
   const { t, i18n } = useTranslation();
   return useCallback(
     (said: Said & { hint?: string | null | undefined }) => {
       const key = `hint.${said.cause?.code ?? ''}`;
-      if (i18n.language === 'en' || !i18n.exists(key)) return said.hint ?? undefined;
+      if (i18n.language === 'en' || !i18n.exists(key))
+        return said.hint == null ? undefined : asSentence(said.hint);
       return (t as unknown as Translate)(key);
     },
     [t, i18n],

@@ -7,7 +7,7 @@ describe('time', () => {
     [0, '0s'],
     [59_999, '59s'],
     [61_000, '1m 1s'],
-    [3_600_000, '1h 0m'],
+    [3_600_000, '1h'],
     [90_000_000, '1d 1h'],
     [-5, '0s'],
   ])('%d ms is %s', (milliseconds, want) => {
@@ -25,7 +25,7 @@ describe('time', () => {
 
   it('tells how long ago in the language', () => {
     const now = Date.parse('2026-01-01T00:10:00Z');
-    expect(ago('2026-01-01T00:08:00Z', 'en', now)).toBe('2 minutes ago');
+    expect(ago('2026-01-01T00:08:00Z', 'en', now)).toBe('2m ago');
     expect(ago('2026-01-01T00:08:00Z', 'ko', now)).toBe('2분 전');
   });
 });

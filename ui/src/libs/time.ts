@@ -15,9 +15,12 @@ export function duration(milliseconds: number, language = spoken()): string {
     Math.floor(total / 60) % 60,
     total % 60,
   ];
-  if (days > 0) return `${days}${d} ${hours}${h}`;
-  if (hours > 0) return `${hours}${h} ${minutes}${m}`;
-  if (minutes > 0) return `${minutes}${m} ${seconds}${s}`;
+  // The two largest units, without one that is nothing.
+  const two = (large: number, one: string, small: number, other: string) =>
+    small === 0 ? `${large}${one}` : `${large}${one} ${small}${other}`;
+  if (days > 0) return two(days, d, hours, h);
+  if (hours > 0) return two(hours, h, minutes, m);
+  if (minutes > 0) return two(minutes, m, seconds, s);
   return `${seconds}${s}`;
 }
 
@@ -32,7 +35,7 @@ export function between(
 
 export function ago(time: string, language: string, now = Date.now()): string {
   const seconds = (Date.parse(time) - now) / 1000;
-  const format = new Intl.RelativeTimeFormat(language, { numeric: 'auto' });
+  const format = new Intl.RelativeTimeFormat(language, { numeric: 'auto', style: 'narrow' });
   const steps: [Intl.RelativeTimeFormatUnit, number][] = [
     ['day', 86400],
     ['hour', 3600],

@@ -17,7 +17,7 @@ const parameters = (text: string) => [...text.matchAll(/\{\{(\w+)\}\}/g)].map((m
 
 /** What is the same in every language: names. */
 const NAMES =
-  /^(Astrago Trainer|YAML|CPU|GPU|MPI|MLX|Training Operator|PyTorch|TensorFlow|Horovod|JAX|XGBoost|DeepSpeed|\{\{[^}]*\}\}.*)$/;
+  /^(Astrago Trainer|Git|Kubernetes|YAML|CPU|GPU|MPI|MLX|Training Operator|PyTorch|TensorFlow|Horovod|JAX|XGBoost|DeepSpeed|\{\{[^}]*\}\}.*)$/;
 
 describe('the two languages', () => {
   it('have the same keys', () => {

@@ -1,9 +1,10 @@
-import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
 
 import { stream } from '@/libs/stream';
 import { isFinished, type State } from '@/libs/state';
 
+import { useChange } from './change';
 import { answered, client, type Schemas } from './client';
 
 export interface JobFilters {
@@ -83,9 +84,11 @@ export function useJobEvents(key: JobKey) {
   });
 }
 
-export function useJobMetrics(key: JobKey) {
+export function useJobMetrics(job: Schemas['JobDetail']) {
+  const key = { namespace: job.namespace, name: job.name };
   return useQuery({
     queryKey: ['job', key, 'metrics'],
+    refetchInterval: isFinished(job.state) ? false : 5_000,
     queryFn: ({ signal }) =>
       answered(client.GET('/api/trainjobs/{name}/metrics', { params: where(key), signal })),
   });
@@ -102,47 +105,41 @@ export function useManifest(key: JobKey) {
 export type Action = 'suspend' | 'resume' | 'restart' | 'delete';
 
 export function useJobAction() {
-  const queries = useQueryClient();
-  return useMutation({
-    /** Answers with the new job where there is one. */
-    mutationFn: async ({
-      key,
-      action,
-    }: {
-      key: JobKey;
-      action: Action;
-    }): Promise<Schemas['CreateResponse'] | undefined> => {
-      const params = where(key);
-      switch (action) {
-        case 'suspend':
-          await answered(client.POST('/api/trainjobs/{name}/suspend', { params }));
-          return undefined;
-        case 'resume':
-          await answered(client.POST('/api/trainjobs/{name}/resume', { params }));
-          return undefined;
-        case 'restart':
-          return answered(client.POST('/api/trainjobs/{name}/restart', { params }));
-        case 'delete':
-          await answered(client.DELETE('/api/trainjob/{name}', { params }));
-          return undefined;
-      }
-    },
-    onSuccess: () => {
-      void queries.invalidateQueries({ queryKey: ['jobs'] });
-      void queries.invalidateQueries({ queryKey: ['job'] });
-    },
-  });
+  return useChange(act, ['jobs'], ['job']);
+}
+
+/** Answers with the new job where there is one. */
+async function act({
+  key,
+  action,
+}: {
+  key: JobKey;
+  action: Action;
+}): Promise<Schemas['CreateResponse'] | undefined> {
+  const params = where(key);
+  switch (action) {
+    case 'suspend':
+      await answered(client.POST('/api/trainjobs/{name}/suspend', { params }));
+      return undefined;
+    case 'resume':
+      await answered(client.POST('/api/trainjobs/{name}/resume', { params }));
+      return undefined;
+    case 'restart':
+      return answered(client.POST('/api/trainjobs/{name}/restart', { params }));
+    case 'delete':
+      await answered(client.DELETE('/api/trainjob/{name}', { params }));
+      return undefined;
+  }
 }
 
 export type CreateRequest = Schemas['CreateRequest'];
 
 export function useCreate() {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: ({ request, key }: { request: CreateRequest; key: string }) =>
+  return useChange(
+    ({ request, key }: { request: CreateRequest; key: string }) =>
       answered(client.POST('/api/trainjob/create', { body: request, headers: { 'idempotency-key': key } })),
-    onSuccess: () => void queries.invalidateQueries({ queryKey: ['jobs'] }),
-  });
+    ['jobs'],
+  );
 }
 
 export function usePreview(request: CreateRequest | undefined) {
@@ -169,6 +166,17 @@ export function useFit(request: CreateRequest | undefined) {
 /** The create form that would make this job again. */
 export async function cloneOf(key: JobKey): Promise<CreateRequest> {
   return answered(client.GET('/api/trainjobs/{name}/clone', { params: where(key) }));
+}
+
+/** How long a waiting job may have to wait yet, where the running ones say when they end. */
+export function useWait(key: JobKey): number | null | undefined {
+  const wait = useQuery({
+    queryKey: ['job', key, 'wait'],
+    retry: false,
+    refetchInterval: 15_000,
+    queryFn: async () => answered(client.POST('/api/fit', { body: await cloneOf(key) })),
+  });
+  return wait.data?.wait_seconds;
 }
 
 /** What the nodes of a job really use, over time. */

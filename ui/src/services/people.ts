@@ -1,5 +1,6 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useMutation, useQuery } from '@tanstack/react-query';
 
+import { useChange } from './change';
 import { answered, client, type Schemas } from './client';
 
 export function useTokens() {
@@ -7,19 +8,14 @@ export function useTokens() {
 }
 
 export function useCreateToken() {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: (body: Schemas['NewToken']) => answered(client.POST('/api/tokens', { body })),
-    onSuccess: () => void queries.invalidateQueries({ queryKey: ['tokens'] }),
-  });
+  return useChange((body: Schemas['NewToken']) => answered(client.POST('/api/tokens', { body })), ['tokens']);
 }
 
 export function useRevokeToken() {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: (id: string) => answered(client.DELETE('/api/tokens/{id}', { params: { path: { id } } })),
-    onSuccess: () => void queries.invalidateQueries({ queryKey: ['tokens'] }),
-  });
+  return useChange(
+    (id: string) => answered(client.DELETE('/api/tokens/{id}', { params: { path: { id } } })),
+    ['tokens'],
+  );
 }
 
 export function useUsers() {
@@ -27,34 +23,28 @@ export function useUsers() {
 }
 
 export function useAddUser() {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: (body: Schemas['NewUser']) => answered(client.POST('/api/users', { body })),
-    onSuccess: () => {
-      void queries.invalidateQueries({ queryKey: ['users'] });
-      void queries.invalidateQueries({ queryKey: ['namespaces'] });
-    },
-  });
+  return useChange(
+    (body: Schemas['NewUser']) => answered(client.POST('/api/users', { body })),
+    ['users'],
+    ['namespaces'],
+  );
 }
 
 export function useRemoveUser() {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: (name: string) =>
-      answered(client.DELETE('/api/users/{name}', { params: { path: { name } } })),
-    onSuccess: () => void queries.invalidateQueries({ queryKey: ['users'] }),
-  });
+  return useChange(
+    (name: string) => answered(client.DELETE('/api/users/{name}', { params: { path: { name } } })),
+    ['users'],
+  );
 }
 
 export function useSetQuota() {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: ({ namespace, hard }: { namespace: string; hard: Record<string, string> }) =>
+  return useChange(
+    ({ namespace, hard }: { namespace: string; hard: Record<string, string> }) =>
       answered(
         client.PUT('/api/namespaces/{name}/quota', { params: { path: { name: namespace } }, body: { hard } }),
       ),
-    onSuccess: () => void queries.invalidateQueries({ queryKey: ['namespaces'] }),
-  });
+    ['namespaces'],
+  );
 }
 
 /** What a webhook can be told about; a test is sent on request only. */
@@ -69,20 +59,18 @@ export function useWebhooks(namespace: string) {
 }
 
 export function useCreateWebhook(namespace: string) {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: (body: Schemas['WebhookRequest']) =>
+  return useChange(
+    (body: Schemas['WebhookRequest']) =>
       answered(client.POST('/api/webhooks', { params: { query: { namespace } }, body })),
-    onSuccess: () => void queries.invalidateQueries({ queryKey: ['webhooks'] }),
-  });
+    ['webhooks'],
+  );
 }
 
 export function useDeleteWebhook() {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: (id: string) => answered(client.DELETE('/api/webhooks/{id}', { params: { path: { id } } })),
-    onSuccess: () => void queries.invalidateQueries({ queryKey: ['webhooks'] }),
-  });
+  return useChange(
+    (id: string) => answered(client.DELETE('/api/webhooks/{id}', { params: { path: { id } } })),
+    ['webhooks'],
+  );
 }
 
 export function useTestWebhook() {

@@ -1,5 +1,6 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useQuery } from '@tanstack/react-query';
 
+import { useChange } from './change';
 import { answered, ask, client, type Schemas } from './client';
 
 export function useNodes() {
@@ -23,17 +24,16 @@ export function useRuntimes() {
 }
 
 export function useSetMaxRestarts() {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: ({ name, maxRestarts }: { name: string; maxRestarts: number }) =>
+  return useChange(
+    ({ name, maxRestarts }: { name: string; maxRestarts: number }) =>
       answered(
         client.PUT('/api/runtimes/{name}/max-restarts', {
           params: { path: { name } },
           body: { max_restarts: maxRestarts },
         }),
       ),
-    onSuccess: () => void queries.invalidateQueries({ queryKey: ['runtimes'] }),
-  });
+    ['runtimes'],
+  );
 }
 
 export function usePresets() {
@@ -41,6 +41,15 @@ export function usePresets() {
     queryKey: ['presets'],
     queryFn: () => answered(client.GET('/api/presets')),
     staleTime: Infinity,
+  });
+}
+
+/** The priorities that administrators named, the highest first. */
+export function usePriorities() {
+  return useQuery({
+    queryKey: ['priorities'],
+    queryFn: () => answered(client.GET('/api/priorities')),
+    staleTime: 60_000,
   });
 }
 
@@ -56,12 +65,21 @@ export function useClaims(namespace: string) {
   });
 }
 
-export function useCreateClaim() {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: (body: Schemas['ClaimRequest']) => answered(client.POST('/api/volumes', { body })),
-    onSuccess: () => void queries.invalidateQueries({ queryKey: ['claims'] }),
+/** The names of a namespace's secrets; their values cannot be read. */
+export function useSecrets(namespace: string) {
+  return useQuery({
+    queryKey: ['secrets', namespace],
+    enabled: namespace !== '',
+    retry: false,
+    queryFn: () => answered(client.GET('/api/secrets', { params: { query: { namespace } } })),
   });
+}
+
+export function useCreateClaim() {
+  return useChange(
+    (body: Schemas['ClaimRequest']) => answered(client.POST('/api/volumes', { body })),
+    ['claims'],
+  );
 }
 
 export function useVersion() {
@@ -69,5 +87,13 @@ export function useVersion() {
     queryKey: ['version'],
     queryFn: () => ask<Record<string, unknown>>('GET', '/api/version'),
     staleTime: 60_000,
+  });
+}
+
+export function useCluster() {
+  return useQuery({
+    queryKey: ['cluster'],
+    queryFn: () => answered(client.GET('/api/cluster')),
+    staleTime: 30_000,
   });
 }

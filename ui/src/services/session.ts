@@ -13,6 +13,20 @@ export function useWhoAmI() {
   });
 }
 
+/** How one can sign in here; asked before anybody is. */
+export function useSignInMethods() {
+  return useQuery({
+    queryKey: ['sign-in'],
+    queryFn: () => answered(client.GET('/api/session')),
+    staleTime: 60_000,
+  });
+}
+
+/** Where the provider's sign-in begins; it comes back to a path of the page. */
+export function providerUrl(path: string): string {
+  return `/api/oidc/login?${new URLSearchParams({ return_to: path }).toString()}`;
+}
+
 export function useSignIn() {
   const queries = useQueryClient();
   return useMutation({

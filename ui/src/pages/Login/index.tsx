@@ -1,52 +1,81 @@
-import { Button, Center, Paper, PasswordInput, Stack, Text, Title } from '@mantine/core';
+import { Button, Center, Divider, Paper, PasswordInput, Stack, Text, Title } from '@mantine/core';
+import { IconBuilding } from '@tabler/icons-react';
 import { type FormEvent, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { useLocation, useNavigate } from 'react-router';
 
 import { ROUTES } from '@/routes';
 import { ApiError, UNREACHABLE } from '@/services/client';
-import { useSignIn } from '@/services/session';
+import { providerUrl, useSignIn, useSignInMethods } from '@/services/session';
 
+/** Signing in: with the organisation's provider where the server has one, and with a token. */
 export function Login() {
   const { t } = useTranslation();
-  const navigate = useNavigate();
   const from = (useLocation().state as { from?: string } | null)?.from ?? ROUTES.jobs;
+  const methods = useSignInMethods();
+  const provider = methods.data?.oidc ?? false;
+  const token = methods.data?.token ?? true;
+  return (
+    <Center mih="100dvh" component="main" bg="var(--page-side)">
+      <Paper withBorder p="xl" w={400} maw="95vw" radius="lg" shadow="sm" bg="var(--page-raised)">
+        <Stack>
+          <Stack gap={4} align="center" mb="xs">
+            <img src="/favicon.svg" alt="" width={44} height={44} />
+            <Title order={1} size="h3" mt="xs">
+              {t('app.name')}
+            </Title>
+            <Text size="sm" c="dimmed" ta="center">
+              {t('login.about')}
+            </Text>
+          </Stack>
+          {provider && (
+            <Button component="a" href={providerUrl(from)} leftSection={<IconBuilding size={16} />}>
+              {t('login.provider')}
+            </Button>
+          )}
+          {provider && token && <Divider label={t('login.or')} />}
+          {token && <TokenForm from={from} quiet={provider} />}
+        </Stack>
+      </Paper>
+    </Center>
+  );
+}
+
+function TokenForm({ from, quiet }: { from: string; quiet: boolean }) {
+  const { t } = useTranslation();
+  const navigate = useNavigate();
   const [token, setToken] = useState('');
   const signIn = useSignIn();
-
   const submit = (event: FormEvent) => {
     event.preventDefault();
     signIn.mutate(token.trim(), { onSuccess: () => void navigate(from, { replace: true }) });
   };
-
   return (
-    <Center mih="90vh" component="main">
-      <Paper withBorder p="xl" w={420} maw="95vw">
-        <form onSubmit={submit}>
-          <Stack>
-            <Title order={1} size="h3">
-              {t('app.name')}
-            </Title>
-            <PasswordInput
-              label={t('login.token')}
-              description={t('login.hint')}
-              value={token}
-              onChange={(event) => setToken(event.currentTarget.value)}
-              error={signIn.error === null ? undefined : problem(signIn.error, t)}
-              autoComplete="current-password"
-              data-autofocus
-              required
-            />
-            <Button type="submit" loading={signIn.isPending} disabled={token.trim() === ''}>
-              {t('login.submit')}
-            </Button>
-            <Text size="xs" c="dimmed">
-              {t('login.about')}
-            </Text>
-          </Stack>
-        </form>
-      </Paper>
-    </Center>
+    <form onSubmit={submit}>
+      <Stack>
+        <PasswordInput
+          label={t('login.token')}
+          description={quiet ? undefined : t('login.hint')}
+          inputWrapperOrder={['label', 'input', 'error', 'description']}
+          value={token}
+          onChange={(event) => setToken(event.currentTarget.value)}
+          error={signIn.error === null ? undefined : problem(signIn.error, t)}
+          autoComplete="current-password"
+          visibilityToggleButtonProps={{ 'aria-label': t('login.show') }}
+          data-autofocus
+          required
+          withAsterisk={false}
+        />
+        <Button
+          type="submit"
+          variant={quiet ? 'default' : 'filled'}
+          loading={signIn.isPending}
+          disabled={token.trim() === ''}
+        >
+          {t('login.submit')}
+        </Button>
+      </Stack>
+    </form>
   );
 }
 

@@ -1,4 +1,5 @@
-import { Anchor, Badge, Group, Progress, Stack, Table, Text, Title } from '@mantine/core';
+import { Anchor, Badge, Progress, Skeleton, Stack, Table, Text, Title } from '@mantine/core';
+import { IconServerOff } from '@tabler/icons-react';
 import { useTranslation } from 'react-i18next';
 import { Link } from 'react-router';
 
@@ -9,6 +10,10 @@ import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
 import { useNodes } from '@/services/places';
 
+import classes from './Nodes.module.css';
+
+const COLUMNS = ['name', 'instance', 'arch', 'os', 'capacity', 'gpu', 'cpu', 'memory', 'jobs'] as const;
+
 /** The machines: what they are, how full they are, and what runs on them. */
 export function Nodes() {
   const { t } = useTranslation();
@@ -17,28 +22,76 @@ export function Nodes() {
     <Stack>
       <Title order={2}>{t('nav.nodes')}</Title>
       {nodes.error !== null && <ErrorNote error={nodes.error} onRetry={() => void nodes.refetch()} />}
-      {nodes.data?.length === 0 && <Empty title={t('nodes.none')}>{t('nodes.noneHint')}</Empty>}
+      {nodes.data === undefined && nodes.error === null && <Skeleton h={120} />}
+      {nodes.data !== undefined && nodes.data.length > 1 && <Totals nodes={nodes.data} />}
+      {nodes.data?.length === 0 && (
+        <Empty title={t('nodes.none')} icon={IconServerOff}>
+          {t('nodes.noneHint')}
+        </Empty>
+      )}
       {nodes.data !== undefined && nodes.data.length > 0 && (
-        <Table.ScrollContainer minWidth={980}>
-          <Table verticalSpacing="sm">
-            <Table.Thead>
-              <Table.Tr>
-                {(
-                  ['name', 'instance', 'arch', 'os', 'gpu', 'capacity', 'cpu', 'memory', 'jobs'] as const
-                ).map((column) => (
-                  <Table.Th key={column}>{t(`nodes.${column}`)}</Table.Th>
+        <div className="table">
+          <Table.ScrollContainer minWidth={1020} type="native">
+            <Table>
+              <Table.Thead>
+                <Table.Tr>
+                  {COLUMNS.map((column) => (
+                    <Table.Th key={column}>{t(`nodes.${column}`)}</Table.Th>
+                  ))}
+                </Table.Tr>
+              </Table.Thead>
+              <Table.Tbody>
+                {nodes.data.map((node) => (
+                  <NodeRow key={node.name} node={node} />
                 ))}
-              </Table.Tr>
-            </Table.Thead>
-            <Table.Tbody>
-              {nodes.data.map((node) => (
-                <NodeRow key={node.name} node={node} />
-              ))}
-            </Table.Tbody>
-          </Table>
-        </Table.ScrollContainer>
+              </Table.Tbody>
+            </Table>
+          </Table.ScrollContainer>
+        </div>
       )}
     </Stack>
+  );
+}
+
+/** All machines together, where there are several. */
+function Totals({ nodes }: { nodes: Schemas['NodeInfo'][] }) {
+  const { t } = useTranslation();
+  const sum = (of: (node: Schemas['NodeInfo']) => number) =>
+    nodes.reduce((total, node) => total + of(node), 0);
+  const uses = [
+    {
+      label: 'CPU',
+      used: sum((node) => node.used.cpu),
+      total: sum((node) => node.capacity.cpu),
+      text: cores,
+    },
+    {
+      label: t('nodes.memory'),
+      used: sum((node) => node.used.memory),
+      total: sum((node) => node.capacity.memory),
+      text: bytes,
+    },
+    { label: 'GPU', used: sum((node) => node.used.gpu), total: sum((node) => node.gpu_count), text: String },
+  ];
+  return (
+    <div className={classes.totals}>
+      <div className={classes.total}>
+        <Text size="xs" c="dimmed">
+          {t('nodes.ready')}
+        </Text>
+        <Text fw={600}>
+          {nodes.filter((node) => node.ready).length} / {nodes.length}
+        </Text>
+      </div>
+      {uses.map((use) => (
+        <div key={use.label} className={classes.total}>
+          <Text size="xs" c="dimmed" mb={4}>
+            {use.label}
+          </Text>
+          <Use {...use} />
+        </div>
+      ))}
+    </div>
   );
 }
 
@@ -46,33 +99,40 @@ function NodeRow({ node }: { node: Schemas['NodeInfo'] }) {
   const { t } = useTranslation();
   return (
     <Table.Tr>
-      <Table.Td>
-        <Group gap="xs">
-          <Text fw={500}>{node.name}</Text>
-          <Badge size="sm" variant="light" color={node.ready ? 'green' : 'red'} tt="none">
-            {node.ready ? t('nodes.ready') : t('nodes.notReady')}
-          </Badge>
-        </Group>
-        {node.message != null && (
+      <Table.Td className={classes.still}>
+        <Text fw={550} size="sm" span mr={8}>
+          {node.name}
+        </Text>
+        <Badge size="sm" color={node.ready ? 'green' : 'red'}>
+          {node.ready ? t('nodes.ready') : t('nodes.notReady')}
+        </Badge>
+        {node.message != null && !node.ready && (
           <Text size="xs" c="dimmed" lang="en">
             {node.message}
           </Text>
         )}
       </Table.Td>
-      <Table.Td>{node.instance_type ?? '–'}</Table.Td>
+      <Table.Td className={classes.still}>
+        {node.instance_type ?? '–'}
+        {node.zone != null && (
+          <Text size="xs" c="dimmed">
+            {node.zone}
+          </Text>
+        )}
+      </Table.Td>
       <Table.Td>{node.architecture}</Table.Td>
       <Table.Td lang="en">{node.os}</Table.Td>
+      <Table.Td>{node.capacity_type ?? '–'}</Table.Td>
       <Table.Td>
         <Use label="GPU" used={node.used.gpu} total={node.gpu_count} text={String} />
       </Table.Td>
-      <Table.Td>{node.capacity_type ?? '–'}</Table.Td>
       <Table.Td>
         <Use label="CPU" used={node.used.cpu} total={node.capacity.cpu} text={cores} />
       </Table.Td>
       <Table.Td>
         <Use label={t('nodes.memory')} used={node.used.memory} total={node.capacity.memory} text={bytes} />
       </Table.Td>
-      <Table.Td>
+      <Table.Td className={classes.still}>
         {node.jobs.length === 0
           ? '–'
           : node.jobs.map((job) => {
@@ -84,6 +144,7 @@ function NodeRow({ node }: { node: Schemas['NodeInfo'] }) {
                   to={ROUTES.job.path(namespace, name)}
                   size="sm"
                   display="block"
+                  title={job}
                 >
                   {name}
                 </Anchor>
@@ -94,27 +155,23 @@ function NodeRow({ node }: { node: Schemas['NodeInfo'] }) {
   );
 }
 
-function Use({
-  label,
-  used,
-  total,
-  text,
-}: {
-  label: string;
-  used: number;
-  total: number;
-  text: (value: number) => string;
-}) {
+function Use(props: { label: string; used: number; total: number; text: (value: number) => string }) {
+  const { label, used, total, text } = props;
   if (total === 0) return <Text size="sm">–</Text>;
   return (
-    <div style={{ minWidth: 90 }}>
-      <Text size="xs">
-        {text(used)} / {text(total)}
-      </Text>
+    <div className={classes.use}>
+      <div className={classes.numbers}>
+        <span>
+          {text(used)} / {text(total)}
+        </span>
+        <Text span c="dimmed" fz="inherit">
+          {Math.round((used / total) * 100)} %
+        </Text>
+      </div>
       <Progress
-        size="sm"
+        size={5}
         value={(used / total) * 100}
-        color={used / total > 0.9 ? 'orange' : 'indigo'}
+        color={used / total > 0.9 ? 'orange.8' : 'indigo.6'}
         aria-label={label}
       />
     </div>

@@ -1,56 +1,83 @@
-import { Anchor, Stack, Table, Text, Title } from '@mantine/core';
+import { Anchor, Skeleton, Stack, Table, Text, Title } from '@mantine/core';
+import { IconMoodSmile } from '@tabler/icons-react';
 import { useTranslation } from 'react-i18next';
 import { Link } from 'react-router';
 
 import { Empty } from '@/components/Empty';
 import { ErrorNote } from '@/components/ErrorNote';
+import { Ago } from '@/components/Time';
 import { amounts } from '@/libs/amounts';
 import { useSaying } from '@/libs/saying';
-import { ago } from '@/libs/time';
 import { ROUTES } from '@/routes';
+import { useLiveJobs } from '@/services/jobs';
 import { useQueue } from '@/services/places';
+
+const COLUMNS = ['position', 'job', 'priority', 'needs', 'reason', 'since'] as const;
 
 /** Who waits for what, in the order in which they will be served. */
 export function Queue() {
-  const { t, i18n } = useTranslation();
+  const { t } = useTranslation();
   const say = useSaying();
   const queue = useQueue();
+  useLiveJobs();
   return (
     <Stack>
-      <Title order={2}>{t('nav.queue')}</Title>
+      <div>
+        <Title order={2}>{t('nav.queue')}</Title>
+        <Text size="sm" c="dimmed">
+          {t('queue.hint')}
+        </Text>
+      </div>
       {queue.error !== null && <ErrorNote error={queue.error} onRetry={() => void queue.refetch()} />}
-      {queue.data?.items.length === 0 && <Empty title={t('queue.none')}>{t('queue.noneHint')}</Empty>}
+      {queue.data === undefined && queue.error === null && <Skeleton h={120} />}
+      {queue.data?.items.length === 0 && (
+        <Empty title={t('queue.none')} icon={IconMoodSmile}>
+          {t('queue.noneHint')}
+        </Empty>
+      )}
       {queue.data !== undefined && queue.data.items.length > 0 && (
-        <Table.ScrollContainer minWidth={720}>
-          <Table verticalSpacing="xs">
-            <Table.Thead>
-              <Table.Tr>
-                {(['position', 'job', 'priority', 'needs', 'reason', 'since'] as const).map((column) => (
-                  <Table.Th key={column}>{t(`queue.${column}`)}</Table.Th>
-                ))}
-              </Table.Tr>
-            </Table.Thead>
-            <Table.Tbody>
-              {queue.data.items.map((entry) => (
-                <Table.Tr key={`${entry.namespace}/${entry.name}`}>
-                  <Table.Td>{entry.position}</Table.Td>
-                  <Table.Td>
-                    <Anchor component={Link} to={ROUTES.job.path(entry.namespace, entry.name)}>
-                      {entry.name}
-                    </Anchor>
-                    <Text size="xs" c="dimmed">
-                      {entry.namespace}
-                    </Text>
-                  </Table.Td>
-                  <Table.Td>{entry.priority}</Table.Td>
-                  <Table.Td>{amounts(entry.needs)}</Table.Td>
-                  <Table.Td>{say(entry)}</Table.Td>
-                  <Table.Td title={entry.since}>{ago(entry.since, i18n.language)}</Table.Td>
+        <div className="table">
+          <Table.ScrollContainer minWidth={760} type="native">
+            <Table>
+              <Table.Thead>
+                <Table.Tr>
+                  {COLUMNS.map((column) => (
+                    <Table.Th key={column} w={column === 'reason' ? '45%' : undefined}>
+                      {t(`queue.${column}`)}
+                    </Table.Th>
+                  ))}
                 </Table.Tr>
-              ))}
-            </Table.Tbody>
-          </Table>
-        </Table.ScrollContainer>
+              </Table.Thead>
+              <Table.Tbody>
+                {queue.data.items.map((entry) => (
+                  <Table.Tr key={`${entry.namespace}/${entry.name}`} data-queued={entry.name}>
+                    <Table.Td>{entry.position}</Table.Td>
+                    <Table.Td style={{ whiteSpace: 'nowrap' }}>
+                      <Anchor
+                        component={Link}
+                        to={ROUTES.job.path(entry.namespace, entry.name)}
+                        fw={550}
+                        fz="sm"
+                        c="inherit"
+                      >
+                        {entry.name}
+                      </Anchor>
+                      <Text size="xs" c="dimmed">
+                        {entry.namespace}
+                      </Text>
+                    </Table.Td>
+                    <Table.Td>{entry.priority}</Table.Td>
+                    <Table.Td style={{ whiteSpace: 'nowrap' }}>{amounts(entry.needs)}</Table.Td>
+                    <Table.Td>{say(entry)}</Table.Td>
+                    <Table.Td>
+                      <Ago time={entry.since} />
+                    </Table.Td>
+                  </Table.Tr>
+                ))}
+              </Table.Tbody>
+            </Table>
+          </Table.ScrollContainer>
+        </div>
       )}
       {queue.data !== undefined && queue.data.hidden > 0 && (
         <Text size="sm" c="dimmed">

@@ -5,18 +5,22 @@ import {
   Group,
   NumberInput,
   SimpleGrid,
+  Skeleton,
   Stack,
   Text,
   TextInput,
   Title,
 } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
-import { IconSearch } from '@tabler/icons-react';
+import { IconPlus, IconSearch } from '@tabler/icons-react';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { Link } from 'react-router';
 
+import { Empty } from '@/components/Empty';
 import { ErrorNote } from '@/components/ErrorNote';
+import { Facts } from '@/components/Facts';
+import { Keys } from '@/components/Keys';
 import { duration } from '@/libs/time';
 import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
@@ -39,7 +43,9 @@ export function Runtimes({ me }: { me: Schemas['WhoAmI'] }) {
           data-search
           aria-label={t('runtimes.search')}
           placeholder={t('runtimes.search')}
-          leftSection={<IconSearch size={16} />}
+          w={{ base: '100%', xs: 280 }}
+          leftSection={<IconSearch size={15} />}
+          rightSection={<Keys of="/" />}
           value={text}
           onChange={(event) => setText(event.currentTarget.value)}
         />
@@ -48,10 +54,14 @@ export function Runtimes({ me }: { me: Schemas['WhoAmI'] }) {
         <ErrorNote error={runtimes.error} onRetry={() => void runtimes.refetch()} />
       )}
       <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }}>
+        {runtimes.data === undefined &&
+          runtimes.error === null &&
+          Array.from({ length: 6 }, (_, index) => <Skeleton key={index} h={220} />)}
         {shown.map((runtime) => (
           <RuntimeCard key={runtime.name} runtime={runtime} editable={me.admin} />
         ))}
       </SimpleGrid>
+      {runtimes.data !== undefined && shown.length === 0 && <Empty title={t('runtimes.none')} />}
     </Stack>
   );
 }
@@ -78,44 +88,29 @@ function RuntimeCard({ runtime, editable }: { runtime: Schemas['Runtime']; edita
         ]),
   ];
   return (
-    <Card withBorder data-runtime={runtime.name}>
-      <Group justify="space-between" mb="xs" wrap="nowrap" align="flex-start">
-        <Text fw={600} style={{ wordBreak: 'break-word' }}>
+    <Card data-runtime={runtime.name}>
+      <Group justify="space-between" mb="sm" wrap="nowrap" align="flex-start">
+        <Text fw={600} style={{ overflowWrap: 'anywhere' }}>
           {runtime.name}
         </Text>
         <Group gap={4} flex="none">
-          {runtime.deprecated && (
-            <Badge variant="light" color="orange" tt="none">
-              {t('runtimes.deprecated')}
-            </Badge>
-          )}
-          <Badge variant="light" tt="none">
-            {runtime.framework ?? '–'}
-          </Badge>
+          {runtime.deprecated && <Badge color="orange">{t('runtimes.deprecated')}</Badge>}
+          <Badge>{runtime.framework ?? '–'}</Badge>
         </Group>
       </Group>
-      <dl style={{ margin: 0, display: 'grid', gap: 6 }}>
-        {facts.map(([label, value]) => (
-          <div key={label}>
-            <Text component="dt" size="xs" c="dimmed">
-              {label}
-            </Text>
-            <Text component="dd" size="sm" m={0} style={{ wordBreak: 'break-word' }}>
-              {value}
-            </Text>
-          </div>
-        ))}
-      </dl>
-      {editable && <Restarts runtime={runtime} />}
-      <Button
-        mt="sm"
-        size="xs"
-        variant="light"
-        component={Link}
-        to={`${ROUTES.submit}?runtime=${encodeURIComponent(runtime.name)}`}
-      >
-        {t('runtimes.use')}
-      </Button>
+      <Facts facts={facts} />
+      <Group justify="space-between" align="flex-end" mt="auto" pt="md" wrap="nowrap">
+        {editable ? <Restarts runtime={runtime} /> : <span />}
+        <Button
+          size="xs"
+          variant="default"
+          component={Link}
+          to={`${ROUTES.submit}?runtime=${encodeURIComponent(runtime.name)}`}
+          leftSection={<IconPlus size={14} />}
+        >
+          {t('runtimes.use')}
+        </Button>
+      </Group>
     </Card>
   );
 }
@@ -126,10 +121,10 @@ function Restarts({ runtime }: { runtime: Schemas['Runtime'] }) {
   const save = useSetMaxRestarts();
   const changed = restarts !== '' && Number(restarts) !== runtime.max_restarts;
   return (
-    <Group align="flex-end" mt="xs" gap="xs">
+    <Group align="flex-end" gap="xs" wrap="nowrap">
       <NumberInput
         size="xs"
-        w={160}
+        w={128}
         label={t('runtimes.maxRestarts')}
         aria-label={`${t('runtimes.maxRestarts')} ${runtime.name}`}
         placeholder={t('runtimes.byDefault')}

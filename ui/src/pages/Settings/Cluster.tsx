@@ -1,31 +1,76 @@
-import { Card, Table, Title } from '@mantine/core';
+import { Badge, Code, Group } from '@mantine/core';
 import { useTranslation } from 'react-i18next';
 
-import { useVersion } from '@/services/places';
+import { ErrorNote } from '@/components/ErrorNote';
+import { Facts } from '@/components/Facts';
+import { Section } from '@/components/Section';
+import { useCluster, useVersion } from '@/services/places';
 
-/** What server this is, and what the cluster behind it can do. */
+/** What a cluster may have besides Kubernetes, as its maker writes it. */
+const PARTS = {
+  training_operator_v1: 'Training Operator v1',
+  kueue: 'Kueue',
+  volcano: 'Volcano',
+  karpenter: 'Karpenter',
+  metrics: 'metrics.k8s.io',
+} as const;
+
+/** What server this is, who runs the jobs behind it, and what else its cluster offers. */
 export function Cluster() {
   const { t } = useTranslation();
   const version = useVersion();
-  const rows = Object.entries(version.data ?? {}).filter(
-    ([, value]) => ['string', 'number', 'boolean'].includes(typeof value) && value !== '',
-  );
-  if (rows.length === 0) return null;
+  const cluster = useCluster();
+  const info = cluster.data;
+  const own = version.data?.['version'];
   return (
-    <Card withBorder component="section" aria-label={t('settings.cluster')}>
-      <Title order={3} size="h5" mb="sm">
-        {t('settings.cluster')}
-      </Title>
-      <Table withRowBorders={false}>
-        <Table.Tbody>
-          {rows.map(([key, value]) => (
-            <Table.Tr key={key}>
-              <Table.Th w={200}>{key}</Table.Th>
-              <Table.Td style={{ wordBreak: 'break-word' }}>{String(value)}</Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
-    </Card>
+    <Section title={t('settings.cluster')}>
+      {cluster.error !== null && <ErrorNote error={cluster.error} onRetry={() => void cluster.refetch()} />}
+      {info !== undefined && (
+        <Facts
+          facts={[
+            [t('settings.version'), typeof own === 'string' ? own : '–'],
+            [
+              t('settings.connection'),
+              <Badge key="connected" color={info.connected ? 'green' : 'orange'}>
+                {info.connected ? t('settings.connected') : t('settings.disconnected')}
+              </Badge>,
+            ],
+            [t('settings.kubernetes'), info.kubernetes_version ?? '–'],
+            [
+              t('settings.engine'),
+              info.astrago_controllers
+                ? t('settings.engineOwn')
+                : `Kubeflow Trainer ${info.trainer_version ?? t('settings.engineOld')}`,
+            ],
+            [
+              t('settings.dialect'),
+              <span key="dialect">
+                <Code>{info.dialect}</Code> {t('settings.dialectHint')}
+              </span>,
+            ],
+            [
+              t('settings.parts'),
+              <Group key="parts" gap={6}>
+                {Object.entries(PARTS).map(([key, label]) => {
+                  const there = info[key as keyof typeof PARTS];
+                  return (
+                    <Badge
+                      key={key}
+                      color={there ? 'green' : 'gray'}
+                      variant={there ? 'light' : 'outline'}
+                      data-part={key}
+                      data-there={there}
+                    >
+                      {label}
+                      {there ? '' : ` · ${t('settings.absent')}`}
+                    </Badge>
+                  );
+                })}
+              </Group>,
+            ],
+          ]}
+        />
+      )}
+    </Section>
   );
 }

@@ -1,19 +1,4 @@
-import {
-  ActionIcon,
-  Badge,
-  Button,
-  Card,
-  Checkbox,
-  Group,
-  Table,
-  Text,
-  TextInput,
-  Title,
-  Tooltip,
-  VisuallyHidden,
-} from '@mantine/core';
-import { modals } from '@mantine/modals';
-import { IconTrash } from '@tabler/icons-react';
+import { Badge, Button, Checkbox, Group, TextInput } from '@mantine/core';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
@@ -23,7 +8,8 @@ import { useAddUser, useRemoveUser, useUsers } from '@/services/people';
 import { useNamespaces } from '@/services/places';
 
 import { Quota } from './Quota';
-import { Shown } from './Tokens';
+import { Records } from './Records';
+import { Secret } from './Secret';
 
 /** Users and what each may use, for administrators. A new user's token is shown once. */
 export function Users({ me }: { me: Schemas['WhoAmI'] }) {
@@ -34,73 +20,45 @@ export function Users({ me }: { me: Schemas['WhoAmI'] }) {
   const namespaces = useNamespaces();
   const add = useAddUser();
   const remove = useRemoveUser();
-  const quotaOf = (namespace: string | null | undefined) =>
-    namespaces.data?.find((one) => one.name === namespace)?.quota;
-  const ask = (user: string) =>
-    modals.openConfirmModal({
-      title: t('settings.removeUser', { name: user }),
-      children: <Text size="sm">{t('settings.removeUserText')}</Text>,
-      labels: { confirm: t('action.delete'), cancel: t('action.cancel') },
-      confirmProps: { color: 'red.9' },
-      closeButtonProps: { 'aria-label': t('action.cancel') },
-      onConfirm: () => remove.mutate(user),
-    });
+  const quotaOf = (namespace: string) => namespaces.data?.find((one) => one.name === namespace)?.quota;
   return (
-    <Card withBorder component="section" aria-label={t('settings.users')}>
-      <Title order={3} size="h5" mb="sm">
-        {t('settings.users')}
-      </Title>
-      {users.error !== null && <ErrorNote error={users.error} />}
-      {remove.error !== null && <ErrorNote error={remove.error} />}
-      <Table.ScrollContainer minWidth={640} mb="sm">
-        <Table>
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th>{t('settings.user')}</Table.Th>
-              <Table.Th>{t('submit.namespace')}</Table.Th>
-              <Table.Th>{t('settings.role')}</Table.Th>
-              <Table.Th>{t('settings.quota')}</Table.Th>
-              <Table.Th>
-                <VisuallyHidden>{t('action.delete')}</VisuallyHidden>
-              </Table.Th>
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {(users.data ?? []).map((user) => (
-              <Table.Tr key={user.name} data-user={user.name}>
-                <Table.Td>{user.name}</Table.Td>
-                <Table.Td>{user.namespace ?? '–'}</Table.Td>
-                <Table.Td>
-                  <Badge variant="light" tt="none">
-                    {user.admin ? t('settings.admin') : t('settings.member')}
-                  </Badge>
-                </Table.Td>
-                <Table.Td>
-                  {user.namespace == null ? (
-                    '–'
-                  ) : (
-                    <Quota namespace={user.namespace} quota={quotaOf(user.namespace)} />
-                  )}
-                </Table.Td>
-                <Table.Td>
-                  {user.name !== me.user && (
-                    <Tooltip label={t('action.delete')}>
-                      <ActionIcon
-                        variant="subtle"
-                        color="red"
-                        aria-label={t('settings.deleteUser', { name: user.name })}
-                        onClick={() => ask(user.name)}
-                      >
-                        <IconTrash size={16} />
-                      </ActionIcon>
-                    </Tooltip>
-                  )}
-                </Table.Td>
-              </Table.Tr>
-            ))}
-          </Table.Tbody>
-        </Table>
-      </Table.ScrollContainer>
+    <Records
+      title={t('settings.users')}
+      hint={t('settings.usersHint')}
+      query={users}
+      nameOf={(user) => user.name}
+      columns={[
+        [t('settings.user'), (user) => user.name],
+        [t('submit.namespace'), (user) => user.namespace ?? '–'],
+        [
+          t('settings.role'),
+          (user) => (
+            <Badge color={user.admin ? 'indigo' : 'gray'}>
+              {user.admin ? t('settings.admin') : t('settings.member')}
+            </Badge>
+          ),
+        ],
+        [
+          t('settings.quota'),
+          (user) =>
+            user.namespace == null ? (
+              '–'
+            ) : (
+              <Quota namespace={user.namespace} quota={quotaOf(user.namespace)} />
+            ),
+        ],
+      ]}
+      remove={{
+        label: (user) => (user.name === me.user ? undefined : t('settings.deleteUser', { name: user.name })),
+        question: (user) => ({
+          title: t('settings.removeUser', { name: user.name }),
+          text: t('settings.removeUserText'),
+          confirm: t('action.delete'),
+        }),
+        act: (user) => remove.mutate(user.name),
+        error: remove.error,
+      }}
+    >
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -133,7 +91,7 @@ export function Users({ me }: { me: Schemas['WhoAmI'] }) {
         </Group>
       </form>
       {add.error !== null && <ErrorNote error={add.error} />}
-      {add.data !== undefined && <Shown name={add.data.name} secret={add.data.token} />}
-    </Card>
+      {add.data !== undefined && <Secret name={add.data.name} secret={add.data.token} />}
+    </Records>
   );
 }

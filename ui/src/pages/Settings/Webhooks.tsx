@@ -1,26 +1,12 @@
-import {
-  ActionIcon,
-  Alert,
-  Badge,
-  Button,
-  Card,
-  Checkbox,
-  Group,
-  Stack,
-  Table,
-  Text,
-  TextInput,
-  Title,
-  Tooltip,
-  VisuallyHidden,
-} from '@mantine/core';
+import { ActionIcon, Badge, Button, Checkbox, Group, Stack, Text, TextInput, Tooltip } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
-import { IconSend, IconTrash } from '@tabler/icons-react';
+import { IconSend } from '@tabler/icons-react';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { ErrorNote } from '@/components/ErrorNote';
-import { ago } from '@/libs/time';
+import { Ago } from '@/components/Time';
+import type { Schemas } from '@/services/client';
 import {
   useCreateWebhook,
   useDeleteWebhook,
@@ -30,106 +16,53 @@ import {
   type WebhookEvent,
 } from '@/services/people';
 
-import { Shown } from './Tokens';
+import { Records } from './Records';
+import { Secret } from './Secret';
 
 /** Addresses that are told when a job of the namespace ends, fails or starts again. */
 export function Webhooks({ namespace }: { namespace: string }) {
-  const { t, i18n } = useTranslation();
+  const { t } = useTranslation();
   const hooks = useWebhooks(namespace);
   const create = useCreateWebhook(namespace);
   const remove = useDeleteWebhook();
-  const test = useTestWebhook();
   const [url, setUrl] = useState('');
   const [events, setEvents] = useState<string[]>(['failed']);
   return (
-    <Card withBorder component="section" aria-label={t('settings.webhooks')}>
-      <Title order={3} size="h5">
-        {t('settings.webhooks')}
-      </Title>
-      <Text size="sm" c="dimmed" mb="sm">
-        {t('settings.webhooksHint', { namespace })}
-      </Text>
-      {hooks.error !== null && <ErrorNote error={hooks.error} onRetry={() => void hooks.refetch()} />}
-      {(hooks.data ?? []).length > 0 && (
-        <Table.ScrollContainer minWidth={560} mb="sm">
-          <Table>
-            <Table.Thead>
-              <Table.Tr>
-                <Table.Th>{t('settings.webhookUrl')}</Table.Th>
-                <Table.Th>{t('settings.webhookEvents')}</Table.Th>
-                <Table.Th>{t('settings.webhookState')}</Table.Th>
-                <Table.Th>
-                  <VisuallyHidden>{t('action.delete')}</VisuallyHidden>
-                </Table.Th>
-              </Table.Tr>
-            </Table.Thead>
-            <Table.Tbody>
-              {(hooks.data ?? []).map((hook) => (
-                <Table.Tr key={hook.id} data-webhook={hook.url}>
-                  <Table.Td style={{ wordBreak: 'break-all' }}>{hook.url}</Table.Td>
-                  <Table.Td>
-                    <Group gap={4}>
-                      {WEBHOOK_EVENTS.filter(
-                        (event) => hook.events.length === 0 || hook.events.includes(event),
-                      ).map((event) => (
-                        <Badge key={event} variant="light" tt="none">
-                          {t(`settings.event.${event}`)}
-                        </Badge>
-                      ))}
-                    </Group>
-                  </Table.Td>
-                  <Table.Td>
-                    {hook.last_error != null ? (
-                      <Text size="sm" c="red" lang="en">
-                        {hook.last_error}
-                      </Text>
-                    ) : hook.last_delivered_at == null ? (
-                      '–'
-                    ) : (
-                      ago(hook.last_delivered_at, i18n.language)
-                    )}
-                  </Table.Td>
-                  <Table.Td>
-                    <Group gap={2} wrap="nowrap">
-                      <Tooltip label={t('settings.webhookTest')}>
-                        <ActionIcon
-                          variant="subtle"
-                          aria-label={t('settings.webhookTest')}
-                          onClick={() =>
-                            test.mutate(hook.id, {
-                              onSuccess: (result) =>
-                                notifications.show({
-                                  color: result.delivered ? 'green' : 'red',
-                                  message: result.delivered
-                                    ? t('settings.webhookArrived', { status: result.status ?? '' })
-                                    : (result.error ?? t('settings.webhookLost')),
-                                }),
-                              onError: (error) =>
-                                notifications.show({ color: 'red', message: error.message }),
-                            })
-                          }
-                        >
-                          <IconSend size={16} />
-                        </ActionIcon>
-                      </Tooltip>
-                      <Tooltip label={t('action.delete')}>
-                        <ActionIcon
-                          variant="subtle"
-                          color="red"
-                          aria-label={t('settings.webhookDelete')}
-                          onClick={() => remove.mutate(hook.id)}
-                        >
-                          <IconTrash size={16} />
-                        </ActionIcon>
-                      </Tooltip>
-                    </Group>
-                  </Table.Td>
-                </Table.Tr>
-              ))}
-            </Table.Tbody>
-          </Table>
-        </Table.ScrollContainer>
-      )}
+    <Records
+      title={t('settings.webhooks')}
+      hint={t('settings.webhooksHint', { namespace })}
+      query={hooks}
+      nameOf={(hook) => hook.id}
+      columns={[
+        [t('settings.webhookUrl'), (hook) => hook.url],
+        [
+          t('settings.webhookEvents'),
+          (hook) => (
+            <Group gap={4}>
+              {WEBHOOK_EVENTS.filter((event) => hook.events.length === 0 || hook.events.includes(event)).map(
+                (event) => (
+                  <Badge key={event} color="gray">
+                    {t(`settings.event.${event}`)}
+                  </Badge>
+                ),
+              )}
+            </Group>
+          ),
+        ],
+        [t('settings.webhookState'), (hook) => <Delivery hook={hook} />],
+      ]}
+      tools={(hook) => <Test hook={hook} />}
+      remove={{
+        label: () => t('settings.webhookDelete'),
+        question: (hook) => ({
+          title: t('settings.webhookDeleteTitle'),
+          text: t('settings.webhookDeleteText', { url: hook.url }),
+          confirm: t('action.delete'),
+        }),
+        act: (hook) => remove.mutate(hook.id),
+        error: remove.error,
+      }}
+    >
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -138,32 +71,70 @@ export function Webhooks({ namespace }: { namespace: string }) {
       >
         <Stack gap="xs">
           <TextInput
-            label={t('settings.webhookUrl')}
+            label={t('settings.newWebhook')}
             placeholder="https://hooks.example.com/training"
             value={url}
             onChange={(event) => setUrl(event.currentTarget.value)}
           />
-          <Checkbox.Group value={events} onChange={setEvents} label={t('settings.webhookEvents')}>
-            <Group mt={4}>
-              {WEBHOOK_EVENTS.map((event) => (
-                <Checkbox key={event} value={event} label={t(`settings.event.${event}`)} />
-              ))}
-            </Group>
-          </Checkbox.Group>
-          <Group>
-            <Button type="submit" loading={create.isPending} disabled={url === ''}>
+          <Group align="flex-end" justify="space-between">
+            <Checkbox.Group value={events} onChange={setEvents} label={t('settings.webhookEvents')}>
+              <Group mt={4}>
+                {WEBHOOK_EVENTS.map((event) => (
+                  <Checkbox key={event} value={event} label={t(`settings.event.${event}`)} />
+                ))}
+              </Group>
+            </Checkbox.Group>
+            <Button type="submit" loading={create.isPending} disabled={url === '' || events.length === 0}>
               {t('settings.add')}
             </Button>
           </Group>
         </Stack>
       </form>
       {create.error !== null && <ErrorNote error={create.error} />}
-      {create.data?.secret != null && <Shown name={create.data.url} secret={create.data.secret} />}
       {create.data?.secret != null && (
-        <Alert mt="xs" color="gray">
-          <Text size="sm">{t('settings.webhookSecret')}</Text>
-        </Alert>
+        <Secret name={create.data.url} secret={create.data.secret}>
+          {t('settings.webhookSecret')}
+        </Secret>
       )}
-    </Card>
+    </Records>
+  );
+}
+
+function Delivery({ hook }: { hook: Schemas['Webhook'] }) {
+  if (hook.last_error != null)
+    return (
+      <Text size="sm" c="red" lang="en">
+        {hook.last_error}
+      </Text>
+    );
+  return hook.last_delivered_at == null ? '–' : <Ago time={hook.last_delivered_at} />;
+}
+
+function Test({ hook }: { hook: Schemas['Webhook'] }) {
+  const { t } = useTranslation();
+  const test = useTestWebhook();
+  const send = () =>
+    test.mutate(hook.id, {
+      onSuccess: (result) =>
+        notifications.show({
+          color: result.delivered ? 'green' : 'red',
+          message: result.delivered
+            ? t('settings.webhookArrived', { status: result.status ?? '' })
+            : (result.error ?? t('settings.webhookLost')),
+        }),
+      onError: (error) => notifications.show({ color: 'red', message: error.message }),
+    });
+  return (
+    <Tooltip label={t('settings.webhookTest')}>
+      <ActionIcon
+        variant="subtle"
+        color="gray"
+        aria-label={t('settings.webhookTest')}
+        loading={test.isPending}
+        onClick={send}
+      >
+        <IconSend size={16} stroke={1.5} />
+      </ActionIcon>
+    </Tooltip>
   );
 }

@@ -1,15 +1,14 @@
 import {
-  Card,
-  FileButton,
   Button,
+  FileButton,
   Group,
   SegmentedControl,
+  Select,
   SimpleGrid,
   Stack,
   Text,
-  TextInput,
   Textarea,
-  Title,
+  TextInput,
 } from '@mantine/core';
 import type { UseFormReturnType } from '@mantine/form';
 import { notifications } from '@mantine/notifications';
@@ -17,14 +16,61 @@ import { IconUpload } from '@tabler/icons-react';
 import { type DragEvent, lazy, Suspense, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
-import type { Form } from './form';
+import { Section } from '@/components/Section';
+import { useSecrets } from '@/services/places';
+
+import { FolderSource } from './FolderSource';
+import type { CodeSource, Form } from './form';
+import classes from './Submit.module.css';
 
 const CodeEditor = lazy(() =>
   import('@/components/CodeEditor').then((module) => ({ default: module.CodeEditor })),
 );
 
-/** The training code: typed, dropped as a file, or from a git repository; and how it is started. */
-export function CodeSection({ form }: { form: UseFormReturnType<Form> }) {
+type Props = { form: UseFormReturnType<Form> };
+
+const SOURCES: CodeSource[] = ['editor', 'folder', 'git', 'image'];
+
+/** The training code: typed, a file or a folder, from a git repository or in the image; and how it is started. */
+export function CodeSection({ form }: Props) {
+  const { t } = useTranslation();
+  const source = form.values.codeSource;
+  return (
+    <Section
+      title={t('submit.code')}
+      tools={
+        <SegmentedControl
+          size="xs"
+          aria-label={t('submit.codeSource')}
+          data={SOURCES.map((value) => ({ value, label: t(`submit.${value}Source`) }))}
+          {...form.getInputProps('codeSource')}
+        />
+      }
+    >
+      <Stack>
+        {source === 'editor' && <Editor form={form} />}
+        {source === 'folder' && <FolderSource form={form} />}
+        {source === 'git' && <Repository form={form} />}
+        {source === 'image' && (
+          <Text size="sm" c="dimmed">
+            {t('submit.imageSourceHint')}
+          </Text>
+        )}
+        <Textarea
+          label={t('submit.command')}
+          description={source === 'image' ? t('submit.commandNeeded') : t('submit.commandHint')}
+          placeholder="python3 /workspace/scripts/train.py"
+          autosize
+          minRows={1}
+          styles={{ input: { fontFamily: 'var(--mantine-font-family-monospace)' } }}
+          {...form.getInputProps('command')}
+        />
+      </Stack>
+    </Section>
+  );
+}
+
+function Editor({ form }: Props) {
   const { t } = useTranslation();
   const [over, setOver] = useState(false);
   const load = (file: File | null) =>
@@ -41,90 +87,72 @@ export function CodeSection({ form }: { form: UseFormReturnType<Form> }) {
     load(event.dataTransfer.files[0] ?? null);
   };
   return (
-    <Card withBorder>
-      <Group justify="space-between" mb="sm">
-        <Title order={3} size="h5">
-          {t('submit.code')}
-        </Title>
-        <SegmentedControl
-          size="xs"
-          aria-label={t('submit.codeSource')}
-          data={[
-            { value: 'editor', label: t('submit.editor') },
-            { value: 'git', label: t('submit.git') },
-          ]}
-          {...form.getInputProps('codeSource')}
-        />
+    <div
+      data-drop
+      data-over={over || undefined}
+      className={classes.drop}
+      onDropCapture={drop}
+      onDragOver={(event) => {
+        event.preventDefault();
+        setOver(true);
+      }}
+      onDragLeave={() => setOver(false)}
+    >
+      <Group justify="space-between" mb={4}>
+        <Text size="sm" fw={500}>
+          {over ? t('submit.dropHere') : 'train.py'}
+        </Text>
+        <FileButton onChange={load} accept=".py,text/x-python">
+          {(props) => (
+            <Button size="compact-xs" variant="subtle" leftSection={<IconUpload size={14} />} {...props}>
+              {t('submit.upload')}
+            </Button>
+          )}
+        </FileButton>
       </Group>
-      <Stack>
-        {form.values.codeSource === 'editor' ? (
-          <div
-            data-drop
-            onDropCapture={drop}
-            onDragOver={(event) => {
-              event.preventDefault();
-              setOver(true);
-            }}
-            onDragLeave={() => setOver(false)}
-            style={
-              over
-                ? { outline: '2px dashed var(--mantine-primary-color-filled)', outlineOffset: 4 }
-                : undefined
-            }
-          >
-            <Group justify="space-between" mb={4}>
-              <Text size="sm" fw={500}>
-                {over ? t('submit.dropHere') : 'train.py'}
-              </Text>
-              <FileButton onChange={load} accept=".py,text/x-python">
-                {(props) => (
-                  <Button
-                    size="compact-xs"
-                    variant="subtle"
-                    leftSection={<IconUpload size={14} />}
-                    {...props}
-                  >
-                    {t('submit.upload')}
-                  </Button>
-                )}
-              </FileButton>
-            </Group>
-            <Suspense fallback={<div style={{ height: 300 }} />}>
-              <CodeEditor
-                value={form.values.code}
-                onChange={(code) => form.setFieldValue('code', code)}
-                language="python"
-                label="train.py"
-                placeholder={t('submit.codePlaceholder')}
-                height="300px"
-              />
-            </Suspense>
-            {form.errors['code'] !== undefined && (
-              <Text size="xs" c="red" role="alert">
-                {form.errors['code']}
-              </Text>
-            )}
-          </div>
-        ) : (
-          <SimpleGrid cols={{ base: 1, xs: 2 }}>
-            <TextInput
-              label={t('submit.repository')}
-              placeholder="https://…/project.git"
-              {...form.getInputProps('repository')}
-            />
-            <TextInput label={t('submit.branch')} placeholder="main" {...form.getInputProps('branch')} />
-          </SimpleGrid>
-        )}
-        <Textarea
-          label={t('submit.command')}
-          description={t('submit.commandHint')}
-          placeholder="python3 /workspace/scripts/train.py"
-          autosize
-          minRows={1}
-          styles={{ input: { fontFamily: 'var(--mantine-font-family-monospace)' } }}
-          {...form.getInputProps('command')}
+      <Suspense fallback={<div style={{ height: 300 }} />}>
+        <CodeEditor
+          value={form.values.code}
+          onChange={(code) => form.setFieldValue('code', code)}
+          language="python"
+          label="train.py"
+          placeholder={t('submit.codePlaceholder')}
+          height="300px"
         />
-      </Stack>
-    </Card>
+      </Suspense>
+      {form.errors['code'] !== undefined && (
+        <Text size="xs" c="red" role="alert">
+          {form.errors['code']}
+        </Text>
+      )}
+    </div>
+  );
+}
+
+function Repository({ form }: Props) {
+  const { t } = useTranslation();
+  const secrets = useSecrets(form.values.namespace);
+  return (
+    <SimpleGrid cols={{ base: 1, xs: 2 }}>
+      <TextInput
+        label={t('submit.repository')}
+        placeholder="https://…/project.git"
+        {...form.getInputProps('repository')}
+      />
+      <TextInput label={t('submit.branch')} placeholder="main" {...form.getInputProps('branch')} />
+      <Select
+        label={t('submit.secret')}
+        description={t('submit.secretHint')}
+        placeholder={t('submit.secretNone')}
+        data={[...new Set([...(secrets.data ?? []).map((one) => one.name), form.values.secret])].filter(
+          Boolean,
+        )}
+        clearable
+        searchable
+        value={form.values.secret === '' ? null : form.values.secret}
+        error={form.errors['secret']}
+        onChange={(value) => form.setFieldValue('secret', value ?? '')}
+      />
+    </SimpleGrid>
   );
 }

@@ -1,5 +1,4 @@
 import {
-  Card,
   Group,
   NumberInput,
   Radio,
@@ -9,11 +8,11 @@ import {
   Stack,
   Text,
   TextInput,
-  Title,
 } from '@mantine/core';
 import type { UseFormReturnType } from '@mantine/form';
 import { useTranslation } from 'react-i18next';
 
+import { Section } from '@/components/Section';
 import { useNamespaces } from '@/services/places';
 
 import { type Form, FRAMEWORKS, type Framework, hasLauncher } from './form';
@@ -24,10 +23,7 @@ export function FrameworkSection({ form }: { form: UseFormReturnType<Form> }) {
   const namespaces = useNamespaces();
   const launcher = hasLauncher(form.values.framework);
   return (
-    <Card withBorder>
-      <Title order={3} size="h5" mb="sm">
-        {t('submit.type')}
-      </Title>
+    <Section title={t('submit.type')}>
       <Stack>
         <Radio.Group
           label={t('submit.framework')}
@@ -36,12 +32,13 @@ export function FrameworkSection({ form }: { form: UseFormReturnType<Form> }) {
           // A runtime that was picked for another framework would not run this one.
           onChange={(value) => form.setValues({ framework: value as Framework, runtime: '' })}
         >
-          <SimpleGrid cols={{ base: 2, md: 3, xl: 4 }} mt={6} spacing="xs">
+          <SimpleGrid cols={{ base: 2, xs: 3, xl: 4 }} mt={6} spacing="xs">
             {FRAMEWORKS.map((framework) => (
               <Radio.Card
                 key={framework}
                 value={framework}
-                p="xs"
+                px="sm"
+                py={8}
                 radius="md"
                 aria-label={t(`framework.${framework}.name`)}
               >
@@ -60,7 +57,7 @@ export function FrameworkSection({ form }: { form: UseFormReturnType<Form> }) {
             ))}
           </SimpleGrid>
         </Radio.Group>
-        <Group align="flex-end">
+        <Group align="flex-end" mih={60}>
           <SegmentedControl
             aria-label={t('submit.nodesMode')}
             data={[
@@ -99,6 +96,6 @@ export function FrameworkSection({ form }: { form: UseFormReturnType<Form> }) {
           />
         </SimpleGrid>
       </Stack>
-    </Card>
+    </Section>
   );
 }

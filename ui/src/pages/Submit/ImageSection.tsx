@@ -1,7 +1,8 @@
-import { Autocomplete, Card, Group, Radio, Select, Stack, Text, TextInput, Title } from '@mantine/core';
+import { Autocomplete, Group, Radio, Select, Stack, Text, TextInput } from '@mantine/core';
 import type { UseFormReturnType } from '@mantine/form';
 import { useTranslation } from 'react-i18next';
 
+import { Section } from '@/components/Section';
 import { useRuntimes } from '@/services/places';
 
 import { type Form, type ImageSource } from './form';
@@ -14,10 +15,7 @@ export function ImageSection({ form }: { form: UseFormReturnType<Form> }) {
   const catalogue = runtimes.data ?? [];
   const source = form.values.imageSource;
   return (
-    <Card withBorder>
-      <Title order={3} size="h5" mb="sm">
-        {t('submit.image')}
-      </Title>
+    <Section title={t('submit.image')}>
       <Stack>
         <Radio.Group
           aria-label={t('submit.image')}
@@ -62,6 +60,6 @@ export function ImageSection({ form }: { form: UseFormReturnType<Form> }) {
           onChange={(value) => form.setFieldValue('runtime', value ?? '')}
         />
       </Stack>
-    </Card>
+    </Section>
   );
 }

@@ -18,7 +18,7 @@ import { type ReactNode, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { duration } from '@/libs/time';
-import { useClaims } from '@/services/places';
+import { useClaims, usePriorities } from '@/services/places';
 
 import type { Form } from './form';
 import { NewClaim } from './NewClaim';
@@ -93,6 +93,7 @@ function Section(props: { value: string; title: string; children: ReactNode }) {
 function Limits({ form }: Props) {
   const { t } = useTranslation();
   const { ttlSeconds, deadlineSeconds } = form.values;
+  const priorities = usePriorities();
   const inWords = (seconds: number | '') =>
     seconds === '' ? t('submit.asRuntime') : duration(seconds * 1000);
   return (
@@ -104,12 +105,29 @@ function Limits({ form }: Props) {
         allowDecimal={false}
         {...form.getInputProps('maxRestarts')}
       />
-      <NumberInput
-        label={t('submit.priority')}
-        description={t('submit.priorityHint')}
-        allowDecimal={false}
-        {...form.getInputProps('priority')}
-      />
+      <div>
+        <NumberInput
+          label={t('submit.priority')}
+          description={t('submit.priorityHint')}
+          allowDecimal={false}
+          {...form.getInputProps('priority')}
+        />
+        {(priorities.data ?? []).length > 0 && (
+          <Group gap={4} mt={6}>
+            {priorities.data?.map(({ name, value, description }) => (
+              <Button
+                key={name}
+                size="compact-xs"
+                variant={form.values.priority === value ? 'filled' : 'default'}
+                title={description ?? undefined}
+                onClick={() => form.setFieldValue('priority', value)}
+              >
+                {name} {value}
+              </Button>
+            ))}
+          </Group>
+        )}
+      </div>
       <NumberInput
         label={t('submit.ttl')}
         description={inWords(ttlSeconds)}

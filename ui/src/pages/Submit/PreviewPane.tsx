@@ -1,29 +1,30 @@
 import {
   Alert,
   Button,
-  Card,
   CopyButton,
   Group,
   Progress,
   SegmentedControl,
   Select,
+  Skeleton,
   Stack,
   Text,
-  Title,
 } from '@mantine/core';
-import { IconCheck, IconClock, IconX } from '@tabler/icons-react';
+import { IconCheck, IconClock, IconCopy, IconX } from '@tabler/icons-react';
 import { lazy, Suspense, useMemo, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { ErrorNote } from '@/components/ErrorNote';
 import { PodsPreview } from '@/components/PodsPreview';
+import { Section } from '@/components/Section';
 import { bytes, cores } from '@/libs/amounts';
 import { duration } from '@/libs/time';
-import { useSaying } from '@/libs/saying';
+import { asSentence, useSaying } from '@/libs/saying';
 import { ApiError, type Schemas } from '@/services/client';
 
 import { documentsOf } from './documents';
 import { commandOf, curlOf } from './form';
+import classes from './Submit.module.css';
 
 const CodeEditor = lazy(() =>
   import('@/components/CodeEditor').then((module) => ({ default: module.CodeEditor })),
@@ -47,45 +48,52 @@ export function PreviewPane({ request, preview, error, fit }: Props) {
   ];
   const invalid = error instanceof ApiError && error.fields.length > 0;
   return (
-    <Card
-      withBorder
-      style={{ position: 'sticky', top: 72 }}
-      component="section"
-      aria-label={t('preview.title')}
-    >
-      <Group justify="space-between" mb="sm">
-        <Title order={3} size="h5">
-          {t('preview.title')}
-        </Title>
-        <SegmentedControl
-          size="xs"
-          aria-label={t('preview.view')}
-          data={[
-            { value: 'objects', label: t('preview.objects') },
-            { value: 'pods', label: t('preview.pods') },
-          ]}
-          value={view}
-          onChange={(value) => setView(value as 'objects' | 'pods')}
-        />
-      </Group>
-      <Stack gap="sm">
-        {fit !== undefined && !invalid && <FitNote fit={fit} />}
-        {error !== null && <ErrorNote error={error} />}
-        {preview !== undefined && view === 'objects' && <Objects preview={preview} />}
-        {preview !== undefined && view === 'pods' && <PodsPreview preview={preview} height="42vh" />}
-        <Group gap="xs">
-          {copies.map((copy) => (
-            <CopyButton key={copy.label} value={copy.text}>
-              {({ copied, copy: act }) => (
-                <Button size="xs" variant="default" onClick={act} disabled={copy.text === ''}>
-                  {copied ? t('action.copied') : t('action.copyAs', { what: copy.label })}
-                </Button>
-              )}
-            </CopyButton>
-          ))}
-        </Group>
-      </Stack>
-    </Card>
+    <div className={classes.pane}>
+      <Section
+        title={t('preview.title')}
+        tools={
+          <SegmentedControl
+            size="xs"
+            aria-label={t('preview.view')}
+            data={[
+              { value: 'objects', label: t('preview.objects') },
+              { value: 'pods', label: t('preview.pods') },
+            ]}
+            value={view}
+            onChange={(value) => setView(value as 'objects' | 'pods')}
+          />
+        }
+      >
+        <Stack gap="sm">
+          {fit !== undefined && !invalid && <FitNote fit={fit} />}
+          {error !== null && <ErrorNote error={error} />}
+          {preview === undefined && error === null && <Skeleton h="52vh" />}
+          {preview !== undefined && view === 'objects' && <Objects preview={preview} />}
+          {preview !== undefined && view === 'pods' && <PodsPreview preview={preview} height="42vh" />}
+          <Group gap="xs">
+            <Text size="xs" c="dimmed">
+              {t('preview.copy')}
+            </Text>
+            {copies.map((copy) => (
+              <CopyButton key={copy.label} value={copy.text}>
+                {({ copied, copy: act }) => (
+                  <Button
+                    size="compact-sm"
+                    variant="default"
+                    leftSection={copied ? <IconCheck size={13} /> : <IconCopy size={13} stroke={1.5} />}
+                    aria-label={t('action.copyAs', { what: copy.label })}
+                    onClick={act}
+                    disabled={copy.text === ''}
+                  >
+                    {copied ? t('action.copied') : copy.label}
+                  </Button>
+                )}
+              </CopyButton>
+            ))}
+          </Group>
+        </Stack>
+      </Section>
+    </div>
   );
 }
 
@@ -134,7 +142,7 @@ function FitNote({ fit }: { fit: Schemas['Fit'] }) {
   return (
     <Alert color={look.color} icon={look.icon} title={t(`fit.${fit.verdict}`)} p="xs" data-fit={fit.verdict}>
       <Text size="sm">
-        {say(fit)}
+        {asSentence(say(fit))}
         {fit.wait_seconds != null && ` ${t('fit.estimate', { time: duration(fit.wait_seconds * 1000) })}`}
       </Text>
       <Stack gap={4} mt={6}>

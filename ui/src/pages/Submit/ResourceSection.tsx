@@ -1,6 +1,8 @@
-import { Card, Grid, NumberInput, Radio, SimpleGrid, Slider, Stack, Text, Title } from '@mantine/core';
+import { Grid, NumberInput, Radio, SimpleGrid, Slider, Stack, Text } from '@mantine/core';
 import type { UseFormReturnType } from '@mantine/form';
 import { useTranslation } from 'react-i18next';
+
+import { Section } from '@/components/Section';
 
 import { type Form, hasLauncher, PRESETS } from './form';
 
@@ -19,13 +21,7 @@ export function ResourceSection({ form }: { form: UseFormReturnType<Form> }) {
   return (
     <>
       {launcher && (
-        <Card withBorder component="section" aria-label={t('submit.launcher')}>
-          <Title order={3} size="h5">
-            {t('submit.launcher')}
-          </Title>
-          <Text size="sm" c="dimmed" mb="sm">
-            {t('submit.launcherHint')}
-          </Text>
+        <Section title={t('submit.launcher')} hint={t('submit.launcherHint')}>
           <Stack>
             <Amount form={form} field="launcherCpu" label={t('submit.launcherCpu')} max={16} step={0.25} />
             <Amount
@@ -36,17 +32,21 @@ export function ResourceSection({ form }: { form: UseFormReturnType<Form> }) {
               step={0.5}
             />
           </Stack>
-        </Card>
+        </Section>
       )}
-      <Card withBorder>
-        <Title order={3} size="h5" mb="sm">
-          {launcher ? t('submit.workerResources') : t('submit.resources')}
-        </Title>
+      <Section title={launcher ? t('submit.workerResources') : t('submit.resources')}>
         <Stack>
           <Radio.Group label={t('submit.preset')} value={form.values.preset} onChange={pick}>
-            <SimpleGrid cols={{ base: 2, xl: 4 }} mt={6} spacing="xs">
+            <SimpleGrid cols={{ base: 2, sm: 4 }} mt={6} spacing="xs">
               {(['custom', 'small', 'medium', 'large'] as const).map((preset) => (
-                <Radio.Card key={preset} value={preset} p="xs" radius="md" aria-label={t(`preset.${preset}`)}>
+                <Radio.Card
+                  key={preset}
+                  value={preset}
+                  px="sm"
+                  py={8}
+                  radius="md"
+                  aria-label={t(`preset.${preset}`)}
+                >
                   <Text size="sm" fw={600}>
                     {t(`preset.${preset}`)}
                   </Text>
@@ -70,7 +70,7 @@ export function ResourceSection({ form }: { form: UseFormReturnType<Form> }) {
             step={0.5}
           />
         </Stack>
-      </Card>
+      </Section>
     </>
   );
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { commandOf, curlOf, EMPTY, fieldOf, formOf, requestOf } from './form';
+import { commandOf, curlOf, EMPTY, fieldOf, formOf, hasCode, requestOf } from './form';
 
 const form = {
   ...EMPTY,
@@ -65,6 +65,17 @@ describe('the form', () => {
       selector: [{ name: 'zone', value: 'a' }],
     };
     expect(formOf(requestOf(full, 'u'))).toEqual(full);
+  });
+
+  it.each([
+    [{ codeSource: 'folder' as const, code: '', snapshot: 'sha256:ab', entry: 'a.py', scripts: ['a.py'] }],
+    [{ codeSource: 'git' as const, code: '', repository: 'https://x/y.git', branch: 'main', secret: 'key' }],
+    [{ codeSource: 'image' as const, code: '', command: 'run' }],
+  ])('has code from elsewhere, and knows it again: %o', (more) => {
+    const other = { ...form, ...more };
+    expect(hasCode(other)).toBe(true);
+    expect(formOf(requestOf(other, 'u'))).toEqual(other);
+    expect(hasCode({ ...other, snapshot: '', repository: '', command: '' })).toBe(false);
   });
 
   it('quotes for the shell', () => {

@@ -21,10 +21,15 @@ export interface Form {
   launcherMemory: number;
   imageSource: ImageSource;
   image: string;
-  codeSource: 'editor' | 'git';
+  codeSource: CodeSource;
   code: string;
+  /** The digest of an uploaded folder, the script of it to start (empty: the usual one), and those it has. */
+  snapshot: string;
+  entry: string;
+  scripts: string[];
   repository: string;
   branch: string;
+  secret: string;
   command: string;
   environment: { name: string; value: string }[];
   volumes: Schemas['VolumeRequest'][];
@@ -37,6 +42,9 @@ export interface Form {
   deadlineSeconds: number | '';
   priority: number | '';
 }
+
+/** Typed or a file, a folder that is uploaded, a repository, or nothing because the image has it. */
+export type CodeSource = 'editor' | 'folder' | 'git' | 'image';
 
 /** The framework's image, one that is known here, or any by its address. */
 export type ImageSource = 'built-in' | 'custom' | 'container';
@@ -75,8 +83,12 @@ export const EMPTY: Form = {
   image: '',
   codeSource: 'editor',
   code: '',
+  snapshot: '',
+  entry: '',
+  scripts: [],
   repository: '',
   branch: '',
+  secret: '',
   command: '',
   environment: [],
   volumes: [],
@@ -118,8 +130,7 @@ export function requestOf(form: Form, user: string): Request {
     ...(form.name !== '' && { name: form.name }),
     ...(form.runtime !== '' && { runtime: form.runtime }),
     ...(form.imageSource !== 'built-in' && form.image !== '' && { image: form.image }),
-    ...(form.codeSource === 'editor' ? { training_code: form.code } : { git_repository: form.repository }),
-    ...(form.codeSource === 'git' && form.branch !== '' && { git_branch: form.branch }),
+    ...codeOf(form),
     ...(form.command !== '' && { command: form.command }),
     ...(form.environment.length > 0 && { env_vars: form.environment }),
     ...(volumes.length > 0 && { volumes }),
@@ -132,6 +143,38 @@ export function requestOf(form: Form, user: string): Request {
     ...(form.deadlineSeconds !== '' && { deadline_seconds: form.deadlineSeconds }),
     ...(form.priority !== '' && { priority: form.priority }),
   };
+}
+
+function codeOf(form: Form): Partial<Request> {
+  switch (form.codeSource) {
+    case 'editor':
+      return { training_code: form.code };
+    case 'folder':
+      return { snapshot: form.snapshot, ...(form.entry !== '' && { entry: form.entry }) };
+    case 'git':
+      return {
+        git_repository: form.repository,
+        ...(form.branch !== '' && { git_branch: form.branch }),
+        ...(form.secret !== '' && { git_secret: form.secret }),
+      };
+    case 'image':
+      // Said outright, so that a forgotten script is not mistaken for it.
+      return { training_code: '' };
+  }
+}
+
+/** Whether there is something to run. */
+export function hasCode(form: Form): boolean {
+  switch (form.codeSource) {
+    case 'editor':
+      return form.code !== '';
+    case 'folder':
+      return form.snapshot !== '';
+    case 'git':
+      return form.repository !== '';
+    case 'image':
+      return form.command !== '';
+  }
 }
 
 /** The other way: a create request (a cloned job, the last one) as the form shows it. */
@@ -159,10 +202,14 @@ export function formOf(request: Request): Form {
       request.launcher_memory == null ? EMPTY.launcherMemory : inGibibytes(request.launcher_memory),
     imageSource: request.image == null ? 'built-in' : 'container',
     image: request.image ?? '',
-    codeSource: request.git_repository == null ? 'editor' : 'git',
+    codeSource: sourceOf(request),
     code: request.training_code ?? '',
+    snapshot: request.snapshot ?? '',
+    entry: request.entry ?? '',
+    scripts: request.entry == null ? [] : [request.entry],
     repository: request.git_repository ?? '',
-    branch: request.git_branch ?? '',
+    branch: request.git_branch ?? request.git_revision ?? '',
+    secret: request.git_secret ?? '',
     command: request.command ?? '',
     environment: (request.env_vars ?? []).map(({ name, value }) => ({ name, value: value ?? '' })),
     volumes: (request.volumes ?? []).filter((volume) => volume !== shared),
@@ -176,6 +223,12 @@ export function formOf(request: Request): Form {
     deadlineSeconds: request.deadline_seconds ?? '',
     priority: request.priority ?? '',
   };
+}
+
+function sourceOf(request: Request): CodeSource {
+  if (request.snapshot != null) return 'folder';
+  if (request.git_repository != null) return 'git';
+  return request.training_code === '' && (request.command ?? '') !== '' ? 'image' : 'editor';
 }
 
 /** The fields of the server's answers, by the field of the form that shows them. */
@@ -196,6 +249,9 @@ const FIELDS: Record<string, keyof Form> = {
   training_code: 'code',
   git_repository: 'repository',
   git_branch: 'branch',
+  git_secret: 'secret',
+  snapshot: 'snapshot',
+  entry: 'entry',
   command: 'command',
   checkpoint_size: 'checkpointSize',
   max_restarts: 'maxRestarts',
@@ -221,25 +277,19 @@ export function curlOf(request: Request, origin: string): string {
   return `curl -X POST ${origin}/api/trainjob/create \\\n  -H "Authorization: Bearer $ASTRAGO_TOKEN" \\\n  -H 'Content-Type: application/json' \\\n  -d '${body}'`;
 }
 
-/** What `astrago run` has no option for; the other copies have all of it. */
-export function notInCommand(request: Request): string[] {
-  const missing: (keyof Request)[] = [
-    'launcher_cpu',
-    'git_repository',
-    'node_selector',
-    'ttl_seconds_after_finished',
-  ];
-  return missing.filter((field) => request[field] != null);
-}
-
+/** The same request for a terminal, beside the code; what `astrago run` has no option for stays out. */
 export function commandOf(request: Request): string {
   const parts = [
-    'astrago run train.py',
+    `astrago run ${request.snapshot == null ? 'train.py' : '.'}`,
+    ...(request.entry == null ? [] : [`--entry ${quoted(request.entry)}`]),
     `--nodes ${request.num_nodes ?? 1}`,
     `--framework ${request.framework}`,
     `--namespace ${request.namespace}`,
+    ...(request.runtime == null ? [] : [`--runtime ${quoted(request.runtime)}`]),
     `--cpu ${request.cpu_request ?? 1}`,
     `--memory ${request.memory_request ?? '1Gi'}`,
+    ...(request.launcher_cpu == null ? [] : [`--launcher-cpu ${request.launcher_cpu}`]),
+    ...(request.launcher_memory == null ? [] : [`--launcher-memory ${request.launcher_memory}`]),
     ...((request.gpu_count ?? 0) > 0 ? [`--gpus ${request.gpu_count ?? 0}`] : []),
     ...(request.image == null ? [] : [`--image ${quoted(request.image)}`]),
     ...(request.env_vars ?? []).map(

@@ -1,11 +1,13 @@
 import { Button, Grid, Group, Stack, Text, Title } from '@mantine/core';
 import { useForm } from '@mantine/form';
+import { useHotkeys } from '@mantine/hooks';
 import { notifications } from '@mantine/notifications';
 import { useEffect, useMemo, useRef } from 'react';
 import { useTranslation } from 'react-i18next';
 import { useNavigate, useSearchParams } from 'react-router';
 
 import { ErrorNote } from '@/components/ErrorNote';
+import { Keys } from '@/components/Keys';
 import { useSettled } from '@/libs/debounced';
 import { useRefusal } from '@/libs/saying';
 import { ROUTES } from '@/routes';
@@ -14,13 +16,14 @@ import { cloneOf, useCreate, useFit, usePreview } from '@/services/jobs';
 import { useRuntimes } from '@/services/places';
 
 import { CodeSection } from './CodeSection';
-import { EMPTY, fieldOf, type Form, formOf, FRAMEWORKS, requestOf } from './form';
+import { EMPTY, fieldOf, type Form, formOf, FRAMEWORKS, hasCode, requestOf } from './form';
 import { FrameworkSection } from './FrameworkSection';
 import { rememberImage } from './images';
 import { ImageSection } from './ImageSection';
 import { MoreSection } from './MoreSection';
 import { PreviewPane } from './PreviewPane';
 import { ResourceSection } from './ResourceSection';
+import classes from './Submit.module.css';
 import { Templates } from './Templates';
 
 const LAST = 'astrago.last-request';
@@ -61,17 +64,12 @@ export function Submit({ me }: { me: Schemas['WhoAmI'] }) {
   }, [runtime, setValues]);
 
   const request = useMemo(() => requestOf(form.values, me.user), [form.values, me.user]);
-  const settled = useSettled(request);
-  const hasCode = (one: Schemas['CreateRequest']) =>
-    (one.training_code ?? '') !== '' || (one.git_repository ?? '') !== '';
-  const ready = hasCode(request);
+  const ready = hasCode(form.values);
+  const settled = useSettled(form.values);
   const shown = useMemo(() => {
-    if (hasCode(settled)) return settled;
-    const standing = { ...settled, training_code: STAND_IN };
-    delete standing.git_repository;
-    delete standing.git_branch;
-    return standing;
-  }, [settled]);
+    const standing: Form = { ...settled, codeSource: 'editor', code: STAND_IN };
+    return requestOf(hasCode(settled) ? settled : standing, me.user);
+  }, [settled, me.user]);
   const preview = usePreview(shown);
   const fit = useFit(shown);
 
@@ -107,25 +105,36 @@ export function Submit({ me }: { me: Schemas['WhoAmI'] }) {
     );
   const last = localStorage.getItem(LAST);
 
+  const formElement = useRef<HTMLFormElement>(null);
+  useHotkeys([['mod+Enter', () => formElement.current?.requestSubmit()]], []);
+  const pick = (values: Partial<Form>) => {
+    form.setValues(values);
+    form.clearErrors();
+  };
+
   return (
     <form
+      ref={formElement}
       onSubmit={(event) => {
         event.preventDefault();
-        submit();
+        if (ready && !create.isPending) submit();
       }}
     >
       <Group justify="space-between" mb="md">
-        <Title order={2}>{t('submit.title')}</Title>
+        <div>
+          <Title order={2}>{t('submit.title')}</Title>
+          <Text size="sm" c="dimmed">
+            {clone === null ? t('submit.hint') : t('submit.cloneOf', { name: clone.split('/')[1] })}
+          </Text>
+        </div>
         <Templates
-          onPick={(picked) => form.setValues(picked)}
+          onPick={pick}
           onLast={
-            last === null
-              ? undefined
-              : () => form.setValues(formOf(JSON.parse(last) as Schemas['CreateRequest']))
+            last === null ? undefined : () => pick(formOf(JSON.parse(last) as Schemas['CreateRequest']))
           }
         />
       </Group>
-      <Grid gap="lg">
+      <Grid gap="md">
         <Grid.Col span={{ base: 12, lg: 7 }}>
           <Stack>
             <FrameworkSection form={form} />
@@ -134,20 +143,18 @@ export function Submit({ me }: { me: Schemas['WhoAmI'] }) {
             <ImageSection form={form} />
             <MoreSection form={form} />
             {create.error !== null && <ErrorNote error={create.error} />}
-            <Group>
-              <Button type="submit" loading={create.isPending} disabled={!ready}>
-                {t('submit.submit')}
-              </Button>
-              <Button variant="default" onClick={() => form.setValues(initial)}>
-                {t('submit.reset')}
-              </Button>
-              {!ready && (
-                <Text size="sm" c="dimmed">
-                  {t('submit.needsCode')}
-                </Text>
-              )}
-            </Group>
           </Stack>
+          <div className={classes.bar}>
+            <Button type="submit" loading={create.isPending} disabled={!ready}>
+              {t('submit.submit')}
+            </Button>
+            <Button variant="default" onClick={() => pick(initial)}>
+              {t('submit.reset')}
+            </Button>
+            <Text size="sm" c="dimmed" ml="auto">
+              {ready ? <Keys of="Ctrl Enter" /> : t('submit.needsCode')}
+            </Text>
+          </div>
         </Grid.Col>
         <Grid.Col span={{ base: 12, lg: 5 }}>
           <PreviewPane request={request} preview={preview.data} error={preview.error} fit={fit.data} />

@@ -23,6 +23,7 @@ const small: Partial<Form> = {
   memoryLimit: 2,
   runtime: '',
   command: '',
+  environment: [],
 };
 
 /** One for each runtime of the catalogue that has an example to train. */
@@ -41,6 +42,16 @@ export const TEMPLATES: Template[] = [
   {
     runtime: 'horovod-distributed',
     form: { ...small, framework: 'horovod', launcherCpu: 0.25, launcherMemory: 0.5 },
+  },
+  { runtime: 'deepspeed-distributed', form: { ...small, framework: 'deepspeed', memory: 1 } },
+  {
+    runtime: 'mlx-distributed',
+    form: {
+      ...small,
+      framework: 'mlx',
+      // MLX loads MPI by this name; the plain libmpi.so comes with development packages only.
+      environment: [{ name: 'MLX_MPI_LIBNAME', value: 'libmpi.so.40' }],
+    },
   },
   { runtime: 'jax-distributed', form: { ...small, framework: 'jax', memory: 1 } },
   { runtime: 'xgboost-distributed', form: { ...small, framework: 'xgboost', memory: 1 } },

@@ -1,10 +1,10 @@
-import { Button, Group, Text } from '@mantine/core';
-import { modals } from '@mantine/modals';
+import { Button, Group, Text, useMatches } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { IconCopy, IconPlayerPause, IconPlayerPlay, IconRefresh, IconTrash } from '@tabler/icons-react';
 import { useTranslation } from 'react-i18next';
 import { useNavigate } from 'react-router';
 
+import { useConfirm } from '@/components/confirm';
 import { isFinished } from '@/libs/state';
 import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
@@ -15,6 +15,7 @@ export function Actions({ job }: { job: Schemas['JobDetail'] }) {
   const { t } = useTranslation();
   const navigate = useNavigate();
   const action = useJobAction();
+  const ask = useConfirm();
 
   const act = (what: Action, undo?: Action) =>
     action.mutate(
@@ -50,69 +51,53 @@ export function Actions({ job }: { job: Schemas['JobDetail'] }) {
       },
     );
   const confirm = (what: 'restart' | 'delete') =>
-    modals.openConfirmModal({
+    ask({
       title: t(`action.confirm.${what}`, { name: job.name }),
-      children: <Text size="sm">{t(`action.confirmText.${what}`)}</Text>,
-      labels: { confirm: t(`action.${what}`), cancel: t('action.cancel') },
-      confirmProps: { color: what === 'delete' ? 'red.9' : undefined },
-      closeButtonProps: { 'aria-label': t('action.cancel') },
+      text: t(`action.confirmText.${what}`),
+      confirm: t(`action.${what}`),
+      danger: what === 'delete',
       onConfirm: () => act(what),
     });
 
   const busy = action.isPending;
+  // Four of them fit side by side on a phone.
+  const size = useMatches({ base: 'compact-sm', xs: 'xs' });
+  const stopped = job.archived === true || isFinished(job.state);
+  const buttons = [
+    !stopped &&
+      job.state !== 'Suspended' && {
+        what: 'suspend' as const,
+        icon: IconPlayerPause,
+        onClick: () => act('suspend', 'resume'),
+      },
+    !stopped &&
+      job.state === 'Suspended' && {
+        what: 'resume' as const,
+        icon: IconPlayerPlay,
+        onClick: () => act('resume', 'suspend'),
+      },
+    { what: 'restart' as const, icon: IconRefresh, onClick: () => confirm('restart') },
+    {
+      what: 'clone' as const,
+      icon: IconCopy,
+      onClick: () => void navigate(`${ROUTES.submit}?clone=${job.namespace}/${job.name}`),
+    },
+    job.archived !== true && { what: 'delete' as const, icon: IconTrash, onClick: () => confirm('delete') },
+  ].filter((button) => button !== false);
   return (
-    <Group gap="xs">
-      {!job.archived && !isFinished(job.state) && job.state !== 'Suspended' && (
+    <Group gap={6}>
+      {buttons.map(({ what, icon: Icon, onClick }) => (
         <Button
-          variant="default"
-          size="xs"
-          leftSection={<IconPlayerPause size={14} />}
-          onClick={() => act('suspend', 'resume')}
-          loading={busy}
+          key={what}
+          size={size}
+          {...(what === 'delete' ? { color: 'red', variant: 'light' } : { variant: 'default' })}
+          leftSection={<Icon size={14} />}
+          onClick={onClick}
+          loading={busy && what !== 'clone'}
         >
-          {t('action.suspend')}
+          {t(`action.${what}`)}
         </Button>
-      )}
-      {job.state === 'Suspended' && !job.archived && (
-        <Button
-          variant="default"
-          size="xs"
-          leftSection={<IconPlayerPlay size={14} />}
-          onClick={() => act('resume', 'suspend')}
-          loading={busy}
-        >
-          {t('action.resume')}
-        </Button>
-      )}
-      <Button
-        variant="default"
-        size="xs"
-        leftSection={<IconRefresh size={14} />}
-        onClick={() => confirm('restart')}
-        loading={busy}
-      >
-        {t('action.restart')}
-      </Button>
-      <Button
-        variant="default"
-        size="xs"
-        leftSection={<IconCopy size={14} />}
-        onClick={() => void navigate(`${ROUTES.submit}?clone=${job.namespace}/${job.name}`)}
-      >
-        {t('action.clone')}
-      </Button>
-      {!job.archived && (
-        <Button
-          color="red"
-          variant="light"
-          size="xs"
-          leftSection={<IconTrash size={14} />}
-          onClick={() => confirm('delete')}
-          loading={busy}
-        >
-          {t('action.delete')}
-        </Button>
-      )}
+      ))}
     </Group>
   );
 }

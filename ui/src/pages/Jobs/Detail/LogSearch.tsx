@@ -46,7 +46,7 @@ export function LogSearch({ query, onQuery, result, error, busy, target, onShow 
   const toggle = (key: 'regex' | 'matchCase') => onQuery({ ...query, text: typed, [key]: !query[key] });
 
   return (
-    <Group gap={4} wrap="nowrap" maw={560} flex={{ base: '1 1 100%', xs: '1 1 260px' }}>
+    <Group gap={4} wrap="nowrap" maw={560} flex="1 1 180px">
       <TextInput
         size="xs"
         flex={1}
@@ -97,35 +97,41 @@ export function LogSearch({ query, onQuery, result, error, busy, target, onShow 
           </Group>
         }
       />
-      <ActionIcon
-        variant="subtle"
-        aria-label={t('logs.previous')}
-        onClick={() => step(-1)}
-        disabled={hits.length === 0}
-      >
-        <IconChevronUp size={16} />
-      </ActionIcon>
-      <ActionIcon
-        variant="subtle"
-        aria-label={t('logs.next')}
-        onClick={() => step(1)}
-        disabled={hits.length === 0}
-      >
-        <IconChevronDown size={16} />
-      </ActionIcon>
-      <Text
-        size="xs"
-        miw={64}
-        role="status"
-        c={error === null ? undefined : 'red'}
-        style={{ whiteSpace: 'nowrap' }}
-      >
-        {query.text === '' || result === undefined
-          ? error !== null && query.text !== ''
-            ? t('logs.badPattern')
-            : ''
-          : `${current < 0 ? '' : `${current + 1} / `}${hits.length}${result.truncated ? '+' : ''}`}
-      </Text>
+      {query.text !== '' && (
+        <>
+          <ActionIcon
+            variant="subtle"
+            color="gray"
+            aria-label={t('logs.previous')}
+            onClick={() => step(-1)}
+            disabled={hits.length === 0}
+          >
+            <IconChevronUp size={16} />
+          </ActionIcon>
+          <ActionIcon
+            variant="subtle"
+            color="gray"
+            aria-label={t('logs.next')}
+            onClick={() => step(1)}
+            disabled={hits.length === 0}
+          >
+            <IconChevronDown size={16} />
+          </ActionIcon>
+          <Text
+            size="xs"
+            miw={64}
+            role="status"
+            c={error === null ? undefined : 'red'}
+            style={{ whiteSpace: 'nowrap' }}
+          >
+            {result === undefined
+              ? error !== null
+                ? t('logs.badPattern')
+                : ''
+              : `${current < 0 ? '' : `${current + 1} / `}${hits.length}${result.truncated ? '+' : ''}`}
+          </Text>
+        </>
+      )}
     </Group>
   );
 }

@@ -1,4 +1,5 @@
-import { Button, Group, Select, Stack, Switch } from '@mantine/core';
+import { Button, Group, Select, Switch } from '@mantine/core';
+import { useLocalStorage } from '@mantine/hooks';
 import { IconDownload } from '@tabler/icons-react';
 import { useCallback, useMemo, useState } from 'react';
 import { useTranslation } from 'react-i18next';
@@ -6,6 +7,7 @@ import { useSearchParams } from 'react-router';
 
 import { ErrorNote } from '@/components/ErrorNote';
 import { LogView } from '@/components/LogView';
+import classes from '@/components/LogView.module.css';
 import { isFinished } from '@/libs/state';
 import { moment } from '@/libs/time';
 import type { Found } from '@/libs/window';
@@ -26,8 +28,10 @@ import { LogHits, LogSearch } from './LogSearch';
 export function Logs({ job }: { job: Schemas['JobDetail'] }) {
   const { t } = useTranslation();
   const [search, setSearch] = useSearchParams();
-  const [wrap, setWrap] = useState(false);
-  const [times, setTimes] = useState(false);
+  // A narrow screen has no room for long lines.
+  const narrow = window.matchMedia('(max-width: 48em)').matches;
+  const [wrap, setWrap] = useLocalStorage({ key: 'astrago.log-wrap', defaultValue: narrow });
+  const [times, setTimes] = useLocalStorage({ key: 'astrago.log-times', defaultValue: false });
   const [follow, setFollow] = useState(true);
   const [target, setTarget] = useState<Found>();
   const { namespace, name } = job;
@@ -81,7 +85,7 @@ export function Logs({ job }: { job: Schemas['JobDetail'] }) {
   };
 
   return (
-    <Stack gap="sm">
+    <div className={classes.log}>
       <Group gap="sm">
         <Select
           w={170}
@@ -151,7 +155,7 @@ export function Logs({ job }: { job: Schemas['JobDetail'] }) {
       {found.data !== undefined && query.text !== '' && (
         <LogHits result={found.data} marker={marker} target={target} onShow={show} />
       )}
-    </Stack>
+    </div>
   );
 }
 

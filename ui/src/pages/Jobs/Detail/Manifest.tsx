@@ -1,4 +1,4 @@
-import { Button, CopyButton, Group, Stack } from '@mantine/core';
+import { Button, CopyButton, Group, Skeleton, Stack } from '@mantine/core';
 import { IconCopy } from '@tabler/icons-react';
 import { useTranslation } from 'react-i18next';
 
@@ -12,7 +12,8 @@ export function Manifest({ jobKey }: { jobKey: JobKey }) {
   const manifest = useManifest(jobKey);
   if (manifest.error !== null)
     return <ErrorNote error={manifest.error} onRetry={() => void manifest.refetch()} />;
-  const text = manifest.data ?? '';
+  if (manifest.data === undefined) return <Skeleton h="64vh" />;
+  const text = manifest.data;
   return (
     <Stack gap="xs">
       <Group>

@@ -4,19 +4,24 @@ import {
   MultiSelect,
   SegmentedControl,
   SimpleGrid,
+  Skeleton,
   Slider,
   Stack,
   Text,
   Title,
 } from '@mantine/core';
+import { IconChartLine, IconGitCompare } from '@tabler/icons-react';
 import { useQueries } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { Curve, type Series } from '@/components/Curve';
 import { Empty } from '@/components/Empty';
+import { isFinished } from '@/libs/state';
 import { answered, client, type Schemas } from '@/services/client';
 import { type JobKey, useJobs, useJobUsage } from '@/services/jobs';
+
+import { chartsOf } from './charts';
 
 /** Curves of everything the job reports, one per worker, and beside them those of other jobs to compare with. */
 export function Metrics({ jobKey, job }: { jobKey: JobKey; job: Schemas['JobDetail'] }) {
@@ -25,6 +30,7 @@ export function Metrics({ jobKey, job }: { jobKey: JobKey; job: Schemas['JobDeta
   const [axis, setAxis] = useState<'step' | 'time'>('step');
   const [others, setOthers] = useState<string[]>([]);
   const jobs = useJobs({ namespace: jobKey.namespace });
+  const live = !isFinished(job.state);
   const names = useMemo(() => [jobKey.name, ...others], [jobKey.name, others]);
   const loaded = useQueries({
     queries: names.map((name) => ({
@@ -35,7 +41,7 @@ export function Metrics({ jobKey, job }: { jobKey: JobKey; job: Schemas['JobDeta
             params: { path: { name }, query: { namespace: jobKey.namespace } },
           }),
         ),
-      refetchInterval: 5_000,
+      refetchInterval: live ? 5_000 : (false as const),
     })),
     combine: dataOf,
   });
@@ -43,51 +49,71 @@ export function Metrics({ jobKey, job }: { jobKey: JobKey; job: Schemas['JobDeta
 
   return (
     <Stack>
-      <Group align="flex-end" gap="lg">
-        <MultiSelect
-          w={320}
-          label={t('metrics.compare')}
-          data={(jobs.data?.items ?? []).map((job) => job.name).filter((name) => name !== jobKey.name)}
-          value={others}
-          onChange={setOthers}
-          searchable
-          clearable
-          maxValues={6}
-        />
-        <Stack gap={2} w={200}>
-          <Text size="sm" id="smoothing">
+      <Group gap="lg" justify="space-between">
+        <Group gap="sm">
+          <MultiSelect
+            size="xs"
+            w={{ base: '100%', xs: 320 }}
+            aria-label={t('metrics.compare')}
+            placeholder={others.length === 0 ? t('metrics.compare') : ''}
+            data={(jobs.data?.items ?? []).map((one) => one.name).filter((name) => name !== jobKey.name)}
+            value={others}
+            onChange={setOthers}
+            nothingFoundMessage={t('metrics.noOther')}
+            leftSection={<IconGitCompare size={15} />}
+            searchable
+            clearable
+            maxValues={6}
+          />
+          <SegmentedControl
+            size="xs"
+            aria-label={t('metrics.axis')}
+            data={[
+              { value: 'step', label: t('metrics.step') },
+              { value: 'time', label: t('metrics.time') },
+            ]}
+            value={axis}
+            onChange={(value) => setAxis(value as 'step' | 'time')}
+          />
+        </Group>
+        <Group gap="sm" wrap="nowrap">
+          <Text size="xs" c="dimmed">
             {t('metrics.smoothing')}
           </Text>
           <Slider
+            w={140}
+            size="sm"
             min={0}
             max={0.95}
             step={0.05}
             value={smoothing}
             onChange={setSmoothing}
             thumbLabel={t('metrics.smoothing')}
-            label={null}
+            label={(value) => value.toFixed(2)}
           />
-        </Stack>
-        <SegmentedControl
-          aria-label={t('metrics.axis')}
-          data={[
-            { value: 'step', label: t('metrics.step') },
-            { value: 'time', label: t('metrics.time') },
-          ]}
-          value={axis}
-          onChange={(value) => setAxis(value as 'step' | 'time')}
-        />
+          <Text size="xs" w={28} className="numbers">
+            {smoothing.toFixed(2)}
+          </Text>
+        </Group>
       </Group>
-      {charts.length === 0 ? (
-        <Empty title={t('metrics.none')}>{t('metrics.noneHint')}</Empty>
+      {loaded[0] === undefined ? (
+        <SimpleGrid cols={{ base: 1, lg: 2 }}>
+          <Skeleton h={270} />
+          <Skeleton h={270} />
+        </SimpleGrid>
+      ) : charts.length === 0 ? (
+        <Empty title={t('metrics.none')} icon={IconChartLine}>
+          {t('metrics.noneHint')}
+        </Empty>
       ) : (
         <SimpleGrid cols={{ base: 1, lg: 2 }}>
           {charts.map((chart) => (
-            <Card key={chart.name} withBorder padding="xs" data-metric={chart.name}>
+            <Card key={chart.name} padding="sm" data-metric={chart.name}>
               <Curve
                 title={chart.name}
                 series={chart.series}
                 smoothing={smoothing}
+                group={axis}
                 time={axis === 'time'}
                 xLabel={axis === 'time' ? t('metrics.time') : t('metrics.step')}
               />
@@ -130,16 +156,17 @@ function UsageCharts({ job }: { job: Schemas['JobDetail'] }) {
   if (charts.length === 0) return null;
   return (
     <>
-      <Title order={3} size="h5">
+      <Title order={3} size="h5" mt="xs">
         {t('metrics.usage')}
       </Title>
       <SimpleGrid cols={{ base: 1, lg: 2 }}>
         {charts.map((chart) => (
-          <Card key={chart.key} withBorder padding="xs" data-usage={chart.key}>
+          <Card key={chart.key} padding="sm" data-usage={chart.key}>
             <Curve
               title={t(`metrics.${chart.key}`)}
               series={chart.series}
               smoothing={0}
+              group="usage"
               time
               xLabel={t('metrics.time')}
             />
@@ -153,24 +180,4 @@ function UsageCharts({ job }: { job: Schemas['JobDetail'] }) {
 /** Stable, so that equal answers do not draw the charts anew. */
 function dataOf<T>(answers: { data?: T | undefined }[]): (T | undefined)[] {
   return answers.map((answer) => answer.data);
-}
-
-function chartsOf(names: string[], loaded: (Schemas['Metric'][] | undefined)[], axis: 'step' | 'time') {
-  const charts = new Map<string, Series[]>();
-  names.forEach((name, index) => {
-    for (const metric of loaded[index] ?? []) {
-      const workers = [...new Set((metric.points ?? []).map((point) => point.worker))].sort((a, b) => a - b);
-      for (const worker of workers) {
-        const points = (metric.points ?? [])
-          .filter((point) => point.worker === worker)
-          .map((point, order) => ({
-            x: axis === 'time' ? Date.parse(point.time) : (point.step ?? order),
-            y: point.value,
-          }));
-        const label = names.length > 1 ? `${name} #${worker}` : `#${worker}`;
-        charts.set(metric.name, [...(charts.get(metric.name) ?? []), { label, points }]);
-      }
-    }
-  });
-  return [...charts].map(([name, series]) => ({ name, series }));
 }

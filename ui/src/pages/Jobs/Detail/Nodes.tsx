@@ -1,7 +1,8 @@
-import { Anchor, Badge, Card, Group, Progress, SimpleGrid, Text, Title, Tooltip } from '@mantine/core';
+import { Anchor, Badge, Card, Group, Progress, SimpleGrid, Text, Tooltip } from '@mantine/core';
 import { useTranslation } from 'react-i18next';
 import { Link } from 'react-router';
 
+import { Section } from '@/components/Section';
 import { bytes, cores } from '@/libs/amounts';
 import { between } from '@/libs/time';
 import { ROUTES } from '@/routes';
@@ -23,10 +24,12 @@ export function Nodes({ job }: { job: Schemas['JobDetail'] }) {
     usage.data?.series.find((one) => one.worker === node.worker && node.role === 'node')?.points.at(-1);
   const { nodes } = job;
   return (
-    <Card withBorder>
-      <Title order={3} size="h5" mb="xs">
-        {t('job.nodes', { count: nodes.length })}
-      </Title>
+    <Section title={t('job.pods', { count: nodes.length })} tools={<Tally nodes={nodes} />}>
+      {nodes.length === 0 && (
+        <Text size="sm" c="dimmed">
+          {t('job.noPods')}
+        </Text>
+      )}
       {nodes.length <= CARDS ? (
         <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="xs">
           {nodes.map((node) => (
@@ -53,7 +56,23 @@ export function Nodes({ job }: { job: Schemas['JobDetail'] }) {
           ))}
         </div>
       )}
-    </Card>
+    </Section>
+  );
+}
+
+/** How many are in which state, worth a line where there are many. */
+function Tally({ nodes }: { nodes: Node[] }) {
+  const { t } = useTranslation();
+  const states = [...new Set(nodes.map((node) => node.state))];
+  if (nodes.length < 2) return null;
+  return (
+    <Group gap={6}>
+      {states.map((state) => (
+        <Badge key={state} size="sm" color={nodeColor(state)}>
+          {nodes.filter((node) => node.state === state).length} {stateWord(state, t)}
+        </Badge>
+      ))}
+    </Group>
   );
 }
 
@@ -61,16 +80,16 @@ function NodeCard(props: { job: Schemas['JobDetail']; node: Node; used: Schemas[
   const { t } = useTranslation();
   const { job, node, used } = props;
   return (
-    <Card withBorder padding="xs" data-worker={node.worker}>
+    <Card padding="xs" radius="sm" data-worker={node.worker}>
       <Group justify="space-between" gap={4} wrap="nowrap">
         <Anchor component={Link} to={logsOf(job, node)} size="sm" fw={600}>
           {nameOf(node, t)}
         </Anchor>
-        <Badge size="sm" variant="light" color={nodeColor(node.state)} tt="none">
+        <Badge size="sm" color={nodeColor(node.state)}>
           {stateWord(node.state, t)}
         </Badge>
       </Group>
-      <Text size="xs" c="dimmed" style={{ wordBreak: 'break-all' }}>
+      <Text size="xs" c="dimmed" truncate title={node.pod}>
         {node.pod}
       </Text>
       <Text size="xs" c="dimmed">
@@ -92,11 +111,20 @@ function NodeCard(props: { job: Schemas['JobDetail']; node: Node; used: Schemas[
             .join(' · ')}
         </Text>
       )}
-      {node.message != null && node.state !== 'Succeeded' && (
-        <Text size="xs" c="red" lineClamp={3} title={node.message} lang="en">
-          {node.message}
-        </Text>
-      )}
+      {/* Why all of them wait is said once, at the top. */}
+      {node.message != null &&
+        node.state !== 'Succeeded' &&
+        (node.state !== 'Pending' || job.waiting == null) && (
+          <Text
+            size="xs"
+            c={node.state === 'Pending' ? 'dimmed' : 'red'}
+            lineClamp={3}
+            title={node.message}
+            lang="en"
+          >
+            {node.message}
+          </Text>
+        )}
     </Card>
   );
 }
@@ -106,7 +134,7 @@ function Use(props: { label: string; used: number; of: number; text: (value: num
   const words = of > 0 ? `${text(used)} / ${text(of)}` : text(used);
   return (
     <Group gap={6} wrap="nowrap" mt={2}>
-      <Text size="xs" w={110} style={{ whiteSpace: 'nowrap' }}>
+      <Text size="xs" className="numbers" style={{ whiteSpace: 'nowrap' }} flex="0 0 150px">
         {label} {words}
       </Text>
       {of > 0 && (

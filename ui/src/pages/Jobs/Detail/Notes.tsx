@@ -3,10 +3,11 @@ import { IconAlertTriangle, IconClock } from '@tabler/icons-react';
 import { useTranslation } from 'react-i18next';
 import { Link } from 'react-router';
 
-import { useHint, useSaying } from '@/libs/saying';
+import { asSentence, useHint, useSaying } from '@/libs/saying';
+import { duration } from '@/libs/time';
 import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
-import type { JobKey } from '@/services/jobs';
+import { type JobKey, useWait } from '@/services/jobs';
 
 /** Why the job failed, in plain words, with the lines that show it. */
 export function FailureNote({ failure, jobKey }: { failure: Schemas['Failure']; jobKey: JobKey }) {
@@ -19,7 +20,12 @@ export function FailureNote({ failure, jobKey }: { failure: Schemas['Failure']; 
     ...(last !== '' && { q: last, case: '1' }),
   });
   return (
-    <Alert color="red" icon={<IconAlertTriangle size={18} />} title={t(`failure.${failure.kind}`)}>
+    <Alert
+      color="red"
+      icon={<IconAlertTriangle size={18} />}
+      title={t(`failure.${failure.kind}`)}
+      data-failure
+    >
       <Stack gap="xs">
         <Text size="sm">{say(failure)}</Text>
         {failure.evidence.length > 0 && (
@@ -38,15 +44,14 @@ export function FailureNote({ failure, jobKey }: { failure: Schemas['Failure']; 
           </Text>
         )}
         {last !== '' && (
-          <Group>
-            <Anchor
-              component={Link}
-              size="sm"
-              to={`${ROUTES.job.path(jobKey.namespace, jobKey.name, 'logs')}?${logs.toString()}`}
-            >
-              {t('failure.inLog')}
-            </Anchor>
-          </Group>
+          <Anchor
+            component={Link}
+            size="sm"
+            w="fit-content"
+            to={`${ROUTES.job.path(jobKey.namespace, jobKey.name, 'logs')}?${logs.toString()}`}
+          >
+            {t('failure.inLog')}
+          </Anchor>
         )}
       </Stack>
     </Alert>
@@ -54,18 +59,27 @@ export function FailureNote({ failure, jobKey }: { failure: Schemas['Failure']; 
 }
 
 /** Why the job does not run yet, and when it may. */
-export function WaitingNote({ waiting }: { waiting: Schemas['Waiting'] }) {
+export function WaitingNote({ waiting, jobKey }: { waiting: Schemas['Waiting']; jobKey: JobKey }) {
   const { t } = useTranslation();
   const say = useSaying();
+  const seconds = useWait(jobKey);
+  const facts = [
+    waiting.position != null && t('job.position', { position: waiting.position }),
+    seconds != null && t('job.estimate', { time: duration(seconds * 1000) }),
+  ].filter((fact) => fact !== false);
   return (
-    <Alert color="gray" icon={<IconClock size={18} />} title={t('job.waits')}>
-      <Group justify="space-between">
-        <Text size="sm">
-          {say(waiting)}
-          {waiting.position != null && ` · ${t('job.position', { position: waiting.position })}`}
-        </Text>
+    <Alert color="yellow" icon={<IconClock size={18} />} title={t('job.waits')}>
+      <Group justify="space-between" align="flex-end">
+        <div>
+          <Text size="sm">{asSentence(say(waiting))}</Text>
+          {facts.length > 0 && (
+            <Text size="sm" c="dimmed">
+              {facts.join(' · ')}
+            </Text>
+          )}
+        </div>
         <Anchor component={Link} size="sm" to={ROUTES.queue}>
-          {t('nav.queue')}
+          {t('job.toQueue')}
         </Anchor>
       </Group>
     </Alert>

@@ -1,103 +1,123 @@
-import { Card, Code, Grid, Group, Progress, Stack, Table, Text } from '@mantine/core';
+import { Card, Code, Grid, Group, Progress, Stack, Text } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { useTranslation } from 'react-i18next';
 
+import { Facts } from '@/components/Facts';
+import { Section } from '@/components/Section';
+import { Moment } from '@/components/Time';
 import { amounts } from '@/libs/amounts';
 import { useSaying } from '@/libs/saying';
+import { isFinished } from '@/libs/state';
 import { useStep } from '@/libs/step';
-import { duration, moment } from '@/libs/time';
+import { duration } from '@/libs/time';
 import type { Schemas } from '@/services/client';
 
+import classes from './Detail.module.css';
+import { Headline } from './Headline';
 import { Nodes } from './Nodes';
 import { Timeline } from './Timeline';
 
 type Job = Schemas['JobDetail'];
 
-export function Overview({ job }: { job: Job }) {
-  const { t } = useTranslation();
-  const step = useStep();
+export function Overview({ job, read }: { job: Job; read: number }) {
   return (
     <Stack>
-      {job.progress != null && (
-        <Card withBorder>
-          <Group justify="space-between" mb={6}>
-            <Text fw={600}>{step(job.progress.step)}</Text>
-            <Text size="sm">
-              {job.progress.percent.toFixed(0)} %
-              {job.progress.remaining_seconds != null &&
-                ` · ${t('jobs.left', { time: duration(job.progress.remaining_seconds * 1000) })}`}
-            </Text>
-          </Group>
-          <Progress value={job.progress.percent} aria-label={t('jobs.progress')} />
-          {job.metrics.length > 0 && (
-            <Group mt="xs" gap="lg">
-              {job.metrics.slice(0, 6).map((metric) => (
-                <Text key={metric.name} size="sm">
-                  {metric.name} <b>{Number(metric.value.toPrecision(5))}</b>
-                </Text>
-              ))}
-            </Group>
-          )}
-        </Card>
-      )}
-      <Timeline job={job} />
-      <Grid>
-        <Grid.Col span={{ base: 12, md: 5 }}>
-          <Facts job={job} />
-        </Grid.Col>
+      <Card>
+        {job.progress != null && <Training job={job} progress={job.progress} />}
+        <Timeline job={job} read={read} />
+      </Card>
+      <Grid gap="md">
         <Grid.Col span={{ base: 12, md: 7 }}>
           <Nodes job={job} />
+          <Headline job={job} />
+        </Grid.Col>
+        <Grid.Col span={{ base: 12, md: 5 }}>
+          <Details job={job} />
         </Grid.Col>
       </Grid>
     </Stack>
   );
 }
 
-function Facts({ job }: { job: Job }) {
-  const { t, i18n } = useTranslation();
+/** How far the training is, and the last value of each metric. */
+function Training({ job, progress }: { job: Job; progress: Schemas['Progress'] }) {
+  const { t } = useTranslation();
+  const step = useStep();
+  const left = isFinished(job.state) ? null : progress.remaining_seconds;
+  return (
+    <div style={{ marginBottom: 20 }}>
+      <Group justify="space-between" mb={8} className="numbers">
+        <Text fw={600} size="sm">
+          {step(progress.step)}
+        </Text>
+        <Text size="sm" c="dimmed">
+          {Math.floor(progress.percent)} %
+          {left != null && ` · ${t('jobs.left', { time: duration(left * 1000) })}`}
+        </Text>
+      </Group>
+      <Progress
+        value={progress.percent}
+        size={8}
+        color={job.state === 'Complete' ? 'green.7' : job.state === 'Failed' ? 'gray.6' : 'indigo.6'}
+        aria-label={t('jobs.progress')}
+      />
+      {job.metrics.length > 0 && (
+        <Group mt={10} gap="lg" className="numbers">
+          {job.metrics.slice(0, 6).map((metric) => (
+            <span key={metric.name} className={classes.metric}>
+              <Text span c="dimmed" fz="inherit">
+                {metric.name}
+              </Text>
+              <b>{Number(metric.value.toPrecision(5))}</b>
+            </span>
+          ))}
+        </Group>
+      )}
+    </div>
+  );
+}
+
+function Details({ job }: { job: Job }) {
+  const { t } = useTranslation();
   const say = useSaying();
-  const rows: [string, ReactNode][] = [
-    [t('job.message'), say(job)],
+  const command = job.command.join(' ').trim();
+  const facts: [string, ReactNode][] = [
+    [t('job.message'), say(job) || '–'],
     [t('jobs.user'), job.user ?? '–'],
     [t('job.runtime'), job.runtime || job.kind],
     [t('job.image'), job.image ?? '–'],
-    [
-      t('job.command'),
-      <Code key="command" block mah={140} tabIndex={0} aria-label={t('job.command')} role="region">
-        {job.command.join(' ').trim() || '–'}
-      </Code>,
-    ],
     [t('job.perNode'), amounts(job.per_node)],
     [
       t('job.restarts'),
       job.max_restarts == null ? String(job.restarts) : `${job.restarts} / ${job.max_restarts}`,
     ],
-    [t('jobs.created'), moment(job.created_at, i18n.language)],
-    [t('job.started'), moment(job.started_at, i18n.language)],
-    [t('job.completed'), moment(job.completed_at, i18n.language)],
+    [t('jobs.created'), <Moment key="created" time={job.created_at} />],
+    [t('job.started'), <Moment key="started" time={job.started_at} />],
+    [t('job.completed'), <Moment key="completed" time={job.completed_at} />],
+    [t('job.cost'), t('job.costText', usedOf(job.usage))],
     [
-      t('job.cost'),
-      t('job.costText', {
-        cpu: job.usage.cpu_core_hours.toFixed(3),
-        memory: job.usage.memory_gib_hours.toFixed(3),
-        gpu: job.usage.gpu_hours.toFixed(3),
-      }),
+      t('job.command'),
+      command === '' ? (
+        '–'
+      ) : (
+        <Code key="command" block mah={160} tabIndex={0} aria-label={t('job.command')} role="region">
+          {command}
+        </Code>
+      ),
     ],
   ];
   return (
-    <Card withBorder>
-      <Table verticalSpacing={4} withRowBorders={false} layout="fixed">
-        <Table.Tbody>
-          {rows.map(([label, value]) => (
-            <Table.Tr key={label}>
-              <Table.Th w={130} style={{ verticalAlign: 'top', fontWeight: 500 }}>
-                {label}
-              </Table.Th>
-              <Table.Td style={{ wordBreak: 'break-word', whiteSpace: 'pre-wrap' }}>{value}</Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
-    </Card>
+    <Section title={t('job.details')}>
+      <Facts facts={facts} />
+    </Section>
   );
+}
+
+function usedOf(usage: Schemas['Usage']) {
+  const hours = (value: number) => String(Number(value.toPrecision(value < 0.01 ? 1 : 3)));
+  return {
+    cpu: hours(usage.cpu_core_hours),
+    memory: hours(usage.memory_gib_hours),
+    gpu: hours(usage.gpu_hours),
+  };
 }

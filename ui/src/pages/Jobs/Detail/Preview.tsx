@@ -1,4 +1,4 @@
-import { Loader, Text } from '@mantine/core';
+import { Skeleton, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useTranslation } from 'react-i18next';
 
@@ -13,7 +13,7 @@ export function Preview({ jobKey }: { jobKey: JobKey }) {
   const preview = usePreview(form.data);
   const error = form.error ?? preview.error;
   if (error !== null) return <ErrorNote error={error} onRetry={() => void form.refetch()} />;
-  if (preview.data === undefined) return <Loader size="sm" aria-label={t('app.loading')} />;
+  if (preview.data === undefined) return <Skeleton h="64vh" />;
   return (
     <>
       <Text size="sm" c="dimmed" mb="xs">

@@ -1,10 +1,13 @@
-import { Badge, Card, Group, Progress, Text, Title, Tooltip } from '@mantine/core';
-import { useTranslation } from 'react-i18next';
+import { Group, Text, Title, Tooltip } from '@mantine/core';
+import { Trans, useTranslation } from 'react-i18next';
 
+import { Running } from '@/components/Time';
 import { isFinished } from '@/libs/state';
 import { duration, moment } from '@/libs/time';
 import type { Schemas } from '@/services/client';
 import { useLogAttempts } from '@/services/logs';
+
+import classes from './Detail.module.css';
 
 interface Part {
   key: string;
@@ -15,7 +18,7 @@ interface Part {
 }
 
 /** Where the time went: waiting, starting, training, and each attempt after a restart. */
-export function Timeline({ job }: { job: Schemas['JobDetail'] }) {
+export function Timeline({ job, read }: { job: Schemas['JobDetail']; read: number }) {
   const { t, i18n } = useTranslation();
   const attempts = useLogAttempts(job, job.restarts);
   const starts = (attempts.data ?? [])
@@ -29,48 +32,60 @@ export function Timeline({ job }: { job: Schemas['JobDetail'] }) {
   }));
   const total = parts.reduce((sum, part) => sum + part.seconds, 0);
   if (parts.length === 0) return null;
+  const over = isFinished(job.state) || (job.archived ?? false);
   return (
-    <Card withBorder>
-      <Group justify="space-between" mb="xs">
+    <section aria-label={t('job.timeline')}>
+      <Group justify="space-between" mb={8}>
         <Title order={3} size="h5">
           {t('job.timeline')}
         </Title>
-        <Text size="sm" c="dimmed">
-          {t(isFinished(job.state) ? 'job.took' : 'job.soFar', {
-            time: duration(job.duration_seconds * 1000),
-          })}
+        <Text size="sm" c="dimmed" className="numbers">
+          {over ? (
+            t('job.took', { time: duration(job.duration_seconds * 1000) })
+          ) : (
+            <Trans
+              i18nKey="job.soFar"
+              components={{ time: <Running seconds={job.duration_seconds} since={read} /> }}
+            />
+          )}
         </Text>
       </Group>
-      <Progress.Root size="xl" role="img" aria-label={t('job.timeline')}>
+      <div className={classes.bar} aria-hidden>
         {parts.map((part) => (
-          <Tooltip key={part.key} label={`${part.label}: ${duration(part.seconds * 1000)}`}>
-            <Progress.Section
-              // Nothing is too short to be seen.
-              value={Math.max(1.5, (part.seconds / Math.max(1, total)) * 100)}
-              color={part.color}
-              aria-label={part.label}
-              style={{ borderRight: '2px solid var(--mantine-color-body)' }}
+          <Tooltip key={part.key} label={`${part.label} · ${duration(part.seconds * 1000)}`}>
+            <div
+              className={classes.part}
+              style={{ flexGrow: total === 0 ? 1 : part.seconds / total, background: part.color }}
             />
           </Tooltip>
         ))}
-      </Progress.Root>
-      <Group mt={8} gap="lg" component="ol" p={0} m={0} style={{ listStyle: 'none' }}>
+      </div>
+      <Group mt={10} gap="lg" component="ol" p={0} m={0} style={{ listStyle: 'none' }} className="numbers">
         {parts.map((part) => (
           <li key={part.key} data-phase={part.key}>
-            <Group gap={6} wrap="nowrap">
-              <Badge circle size="xs" color={part.color} />
-              <Text size="xs" title={part.from === undefined ? undefined : moment(part.from, i18n.language)}>
-                {part.label} {duration(part.seconds * 1000)}
+            <Group
+              gap={6}
+              wrap="nowrap"
+              title={part.from === undefined ? undefined : moment(part.from, i18n.language)}
+            >
+              <span className={classes.dot} style={{ background: part.color }} />
+              <Text size="xs">
+                {part.label}{' '}
+                <Text span c="dimmed" fz="inherit">
+                  {duration(part.seconds * 1000)}
+                </Text>
               </Text>
             </Group>
           </li>
         ))}
       </Group>
-    </Card>
+    </section>
   );
 }
 
-const TRAINING = ['blue.7', 'cyan.8', 'indigo.7', 'violet.7'];
+const WAITING = 'var(--mantine-color-gray-5)';
+const STARTING = 'var(--mantine-color-yellow-5)';
+const TRAINING = ['blue-6', 'cyan-7', 'indigo-5', 'violet-5'].map((shade) => `var(--mantine-color-${shade})`);
 
 /** The phases in order; with several attempts the training is split where each of them began. */
 export function partsOf(
@@ -80,11 +95,11 @@ export function partsOf(
 ): Omit<Part, 'label'>[] {
   const { queued_seconds: queued, starting_seconds: starting, training_seconds: training } = job.timeline;
   const parts: Omit<Part, 'label'>[] = [];
-  if (queued != null) parts.push({ key: 'queued', seconds: queued, color: 'gray.6', from: job.created_at });
-  if (starting != null) parts.push({ key: 'starting', seconds: starting, color: 'yellow.6' });
+  if (queued != null) parts.push({ key: 'queued', seconds: queued, color: WAITING, from: job.created_at });
+  if (starting != null) parts.push({ key: 'starting', seconds: starting, color: STARTING });
   if (training == null && starts.length < 2) return parts;
   if (starts.length < 2) {
-    parts.push({ key: 'training', seconds: training ?? 0, color: 'blue.7' });
+    parts.push({ key: 'training', seconds: training ?? 0, color: TRAINING[0] ?? STARTING });
     return parts;
   }
   const end = job.completed_at == null ? now : Date.parse(job.completed_at);
@@ -94,7 +109,7 @@ export function partsOf(
     parts.push({
       key: `attempt${index + 1}`,
       seconds: Math.max(0, (until - Date.parse(from)) / 1000),
-      color: TRAINING[index % TRAINING.length] ?? 'blue.7',
+      color: TRAINING[index % TRAINING.length] ?? STARTING,
       from,
     });
   });

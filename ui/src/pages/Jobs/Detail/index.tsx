@@ -1,4 +1,27 @@
-import { Anchor, Breadcrumbs, Group, Loader, Stack, Tabs, Text, Title } from '@mantine/core';
+import {
+  ActionIcon,
+  Anchor,
+  Badge,
+  Breadcrumbs,
+  CopyButton,
+  Group,
+  Skeleton,
+  Stack,
+  Tabs,
+  Title,
+  Tooltip,
+} from '@mantine/core';
+import {
+  IconBolt,
+  IconChartLine,
+  IconCheck,
+  IconCode,
+  IconCopy,
+  IconEye,
+  IconFileText,
+  IconLayoutDashboard,
+  IconTerminal2,
+} from '@tabler/icons-react';
 import { lazy, Suspense } from 'react';
 import { useTranslation } from 'react-i18next';
 import { Link, useNavigate, useParams } from 'react-router';
@@ -10,15 +33,26 @@ import { useJob, useLiveJobs } from '@/services/jobs';
 
 import { Actions } from './Actions';
 import { FailureNote, WaitingNote } from './Notes';
+import classes from './Detail.module.css';
 import { Overview } from './Overview';
 
 const Logs = lazy(() => import('./Logs').then((tab) => ({ default: tab.Logs })));
 const Metrics = lazy(() => import('./Metrics').then((tab) => ({ default: tab.Metrics })));
 const Events = lazy(() => import('./Events').then((tab) => ({ default: tab.Events })));
+const Code = lazy(() => import('./Code').then((tab) => ({ default: tab.Code })));
 const Preview = lazy(() => import('./Preview').then((tab) => ({ default: tab.Preview })));
 const Manifest = lazy(() => import('./Manifest').then((tab) => ({ default: tab.Manifest })));
 
-const TABS = ['overview', 'logs', 'metrics', 'events', 'manifest', 'preview'] as const;
+const TABS = ['overview', 'logs', 'metrics', 'events', 'code', 'manifest', 'preview'] as const;
+const ICONS = {
+  overview: IconLayoutDashboard,
+  logs: IconTerminal2,
+  metrics: IconChartLine,
+  events: IconBolt,
+  code: IconCode,
+  manifest: IconFileText,
+  preview: IconEye,
+} as const;
 
 /** One job: what it does, why it waits or failed, its nodes, logs, curves, events and YAML. */
 export function JobDetail() {
@@ -32,39 +66,55 @@ export function JobDetail() {
 
   return (
     <Stack gap="md">
-      <Breadcrumbs>
-        <Anchor component={Link} to={ROUTES.jobs} size="sm">
-          {t('nav.jobs')}
-        </Anchor>
-        <Text size="sm">{namespace}</Text>
-      </Breadcrumbs>
-      <Group justify="space-between" align="flex-start">
-        <Group gap="sm">
-          <Title order={2} style={{ wordBreak: 'break-all' }}>
-            {name}
-          </Title>
-          {job.data !== undefined && <StateBadge state={job.data.state} />}
+      <div>
+        <Breadcrumbs separatorMargin={6} mb={4} fz="sm">
+          <Anchor component={Link} to={ROUTES.jobs} size="sm" c="dimmed">
+            {t('nav.jobs')}
+          </Anchor>
+          <Anchor component={Link} to={`${ROUTES.jobs}?namespace=${namespace}`} size="sm" c="dimmed">
+            {namespace}
+          </Anchor>
+        </Breadcrumbs>
+        <Group justify="space-between" align="center" mih={34}>
+          <Group gap="xs">
+            <Title order={2} style={{ overflowWrap: 'anywhere' }}>
+              {name}
+            </Title>
+            <Copy name={name} />
+            {job.data !== undefined ? (
+              <StateBadge state={job.data.state} />
+            ) : (
+              job.error === null && <Skeleton h={20} w={80} />
+            )}
+            {job.data?.kind !== undefined && job.data.kind !== 'TrainJob' && (
+              <Badge color="gray">{job.data.kind}</Badge>
+            )}
+            {job.data?.archived === true && <Badge color="gray">{t('jobs.archived')}</Badge>}
+          </Group>
+          {job.data !== undefined && <Actions job={job.data} />}
         </Group>
-        {job.data !== undefined && <Actions job={job.data} />}
-      </Group>
+      </div>
       {job.error !== null && <ErrorNote error={job.error} onRetry={() => void job.refetch()} />}
       {job.data?.failure != null && <FailureNote failure={job.data.failure} jobKey={key} />}
-      {job.data?.waiting != null && <WaitingNote waiting={job.data.waiting} />}
+      {job.data?.waiting != null && <WaitingNote waiting={job.data.waiting} jobKey={key} />}
       <Tabs
         value={tab}
         onChange={(next) =>
           void navigate(ROUTES.job.path(namespace, name, next === 'overview' ? '' : (next ?? '')))
         }
       >
-        <Tabs.List mb="md">
+        <Tabs.List mb="md" className={classes.tabs}>
           {TABS.map((one) => (
-            <Tabs.Tab key={one} value={one}>
-              {t(`job.${one}`)}
-            </Tabs.Tab>
+            <Tab key={one} value={one} />
           ))}
         </Tabs.List>
-        <Suspense fallback={<Loader size="sm" />}>
-          <Tabs.Panel value="overview">{job.data !== undefined && <Overview job={job.data} />}</Tabs.Panel>
+        <Suspense fallback={<Skeleton h="50vh" />}>
+          <Tabs.Panel value="overview">
+            {tab === 'overview' && job.data !== undefined && (
+              <Overview job={job.data} read={job.dataUpdatedAt} />
+            )}
+            {tab === 'overview' && job.data === undefined && job.error === null && <Placeholder />}
+          </Tabs.Panel>
           <Tabs.Panel value="logs">
             {tab === 'logs' && job.data !== undefined && <Logs job={job.data} />}
           </Tabs.Panel>
@@ -72,10 +122,49 @@ export function JobDetail() {
             {tab === 'metrics' && job.data !== undefined && <Metrics jobKey={key} job={job.data} />}
           </Tabs.Panel>
           <Tabs.Panel value="events">{tab === 'events' && <Events jobKey={key} />}</Tabs.Panel>
+          <Tabs.Panel value="code">{tab === 'code' && <Code jobKey={key} />}</Tabs.Panel>
           <Tabs.Panel value="preview">{tab === 'preview' && <Preview jobKey={key} />}</Tabs.Panel>
           <Tabs.Panel value="manifest">{tab === 'manifest' && <Manifest jobKey={key} />}</Tabs.Panel>
         </Suspense>
       </Tabs>
+    </Stack>
+  );
+}
+
+function Tab({ value }: { value: (typeof TABS)[number] }) {
+  const { t } = useTranslation();
+  const Icon = ICONS[value];
+  return (
+    <Tabs.Tab value={value} leftSection={<Icon size={16} stroke={1.5} />}>
+      {t(`job.${value}`)}
+    </Tabs.Tab>
+  );
+}
+
+function Copy({ name }: { name: string }) {
+  const { t } = useTranslation();
+  return (
+    <CopyButton value={name}>
+      {({ copied, copy }) => (
+        <Tooltip label={copied ? t('action.copied') : t('job.copyName')}>
+          <ActionIcon variant="subtle" color="gray" size="sm" aria-label={t('job.copyName')} onClick={copy}>
+            {copied ? <IconCheck size={15} /> : <IconCopy size={15} stroke={1.5} />}
+          </ActionIcon>
+        </Tooltip>
+      )}
+    </CopyButton>
+  );
+}
+
+/** Of the same size as what will be there. */
+function Placeholder() {
+  return (
+    <Stack>
+      <Skeleton h={104} />
+      <Group grow align="flex-start">
+        <Skeleton h={300} />
+        <Skeleton h={300} />
+      </Group>
     </Stack>
   );
 }
