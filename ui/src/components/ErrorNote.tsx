@@ -18,14 +18,21 @@ export function ErrorNote({ error, onRetry }: { error: unknown; onRetry?: () => 
         : error instanceof Error
           ? error.message
           : String(error);
+  // The fields say it themselves; the message would only repeat the first of them.
+  const fields = api?.fields ?? [];
   return (
-    <Alert color="red" icon={<IconAlertCircle size={18} />} title={t('error.title')} role="alert">
-      <Text size="sm">{message}</Text>
-      {api !== undefined && api.fields.length > 0 && (
-        <List size="sm" mt="xs">
-          {api.fields.map((field) => (
+    <Alert
+      color="red"
+      icon={<IconAlertCircle size={18} />}
+      title={fields.length > 0 ? t('error.code.invalid_request') : t('error.title')}
+      role="alert"
+    >
+      {fields.length === 0 && <Text size="sm">{message}</Text>}
+      {fields.length > 0 && (
+        <List size="sm">
+          {fields.map((field) => (
             <List.Item key={`${field.field} ${field.message}`}>
-              <b>{field.field}</b>: {refused(field.message)}
+              <b>{field.field}</b> {refused(field.message)}
             </List.Item>
           ))}
         </List>

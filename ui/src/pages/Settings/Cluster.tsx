@@ -57,7 +57,7 @@ export function Cluster() {
                     <Badge
                       key={key}
                       color={there ? 'green' : 'gray'}
-                      variant={there ? 'light' : 'outline'}
+                      variant={there ? 'light' : 'default'}
                       data-part={key}
                       data-there={there}
                     >

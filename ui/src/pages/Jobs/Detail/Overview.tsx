@@ -48,7 +48,7 @@ function Training({ job, progress }: { job: Job; progress: Schemas['Progress'] }
     <div style={{ marginBottom: 20 }}>
       <Group justify="space-between" mb={8} className="numbers">
         <Text fw={600} size="sm">
-          {step(progress.step)}
+          {step(progress.step) || t('jobs.progress')}
         </Text>
         <Text size="sm" c="dimmed">
           {Math.floor(progress.percent)} %
