@@ -10,6 +10,8 @@
 
 mod table;
 
+use std::cell::Cell;
+use std::ops::Deref;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use astrago_api::{ClusterTrainingRuntime, JobSet, TrainJob, TrainingRuntime, labels};
@@ -56,6 +58,35 @@ pub(crate) struct World {
     tables: RwLock<Tables>,
     changes: broadcast::Sender<Change>,
     synced: flag::Sender<u32>,
+}
+
+thread_local! {
+    static READS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Holds the tables still.
+pub(crate) struct Reading<'world>(RwLockReadGuard<'world, Tables>);
+
+impl<'world> Reading<'world> {
+    fn begin(tables: &'world RwLock<Tables>) -> Self {
+        let nested = READS.replace(true);
+        debug_assert!(!nested, "this thread holds the tables already");
+        Self(tables.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Deref for Reading<'_> {
+    type Target = Tables;
+
+    fn deref(&self) -> &Tables {
+        &self.0
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        READS.set(false);
+    }
 }
 
 /// How many kinds are followed.
@@ -115,8 +146,10 @@ impl World {
         let _ = synced.wait_for(|kinds| *kinds >= KINDS).await;
     }
 
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Tables> {
-        self.tables.read().unwrap_or_else(PoisonError::into_inner)
+    /// The tables as they are now. Not to be asked for again while they are held: a writer that came in between
+    /// would wait for the first reader, and the second reader for the writer.
+    pub(crate) fn read(&self) -> Reading<'_> {
+        Reading::begin(&self.tables)
     }
 
     pub(crate) fn changes(&self) -> broadcast::Receiver<Change> {

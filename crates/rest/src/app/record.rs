@@ -27,11 +27,18 @@ pub(crate) async fn write(context: &Context, key: &Key) {
         Some(code) => Some(code),
         None => code_of(context, key).await,
     };
+    let (manifest, events) = {
+        let tables = context.world.read();
+        (
+            jobs::stored(&tables, key, &job),
+            events::of_job(&tables, key),
+        )
+    };
     let record = Record {
         detail,
-        manifest: jobs::stored(&context.world.read(), key, &job),
+        manifest,
         code,
-        events: events::of_job(&context.world.read(), key),
+        events,
     };
     report(context.history.put(&record, context.now()), key);
     let costs = job.usage_of_pods(context.now());
