@@ -44,6 +44,8 @@ pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 pub(crate) struct Record {
     pub(crate) detail: JobDetail,
     pub(crate) manifest: Value,
+    /// The script. Kept beside the rest, which is written again and again.
+    #[serde(default, skip_serializing)]
     pub(crate) code: Option<String>,
     pub(crate) events: Vec<JobEvent>,
 }
@@ -66,6 +68,10 @@ const SCHEMA: &str = "
         record TEXT NOT NULL
     ) STRICT;
     CREATE INDEX IF NOT EXISTS job_by_name ON job (namespace, name, created_at);
+    CREATE TABLE IF NOT EXISTS job_code (
+        uid TEXT PRIMARY KEY,
+        code TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS audit (
         time INTEGER NOT NULL,
         namespace TEXT NOT NULL,
@@ -95,7 +101,7 @@ impl History {
         })
     }
 
-    /// Writes a job's record anew.
+    /// Writes a job's record anew. Code that it had stays when there is none in the new one.
     pub(crate) fn put(&self, record: &Record, now: Timestamp) -> Result<()> {
         let summary = &record.detail.summary;
         let json = serde_json::to_string(record)?;
@@ -105,7 +111,22 @@ impl History {
                  ON CONFLICT (uid) DO UPDATE SET seen_at = ?5, record = ?6",
                 params![summary.uid, summary.namespace, summary.name, summary.created_at.as_second(), now.as_second(), json],
             )?;
+            if let Some(code) = &record.code {
+                connection.execute(
+                    "INSERT OR REPLACE INTO job_code (uid, code) VALUES (?1, ?2)",
+                    params![summary.uid, code],
+                )?;
+            }
             Ok(())
+        })
+    }
+
+    /// Whether the code of a job is stored.
+    pub(crate) fn has_code(&self, uid: &str) -> Result<bool> {
+        self.with(|connection| {
+            let mut statement =
+                connection.prepare_cached("SELECT 1 FROM job_code WHERE uid = ?1")?;
+            Ok(statement.exists([uid])?)
         })
     }
 
@@ -122,18 +143,24 @@ impl History {
 
     /// The newest record of a name.
     pub(crate) fn find(&self, namespace: &str, name: &str) -> Result<Option<Record>> {
-        let json: Option<String> = self.with(|connection| {
+        let found: Option<(String, Option<String>)> = self.with(|connection| {
             connection
                 .query_row(
-                    "SELECT record FROM job WHERE namespace = ?1 AND name = ?2 ORDER BY created_at DESC LIMIT 1",
+                    "SELECT record, code FROM job LEFT JOIN job_code USING (uid)
+                     WHERE namespace = ?1 AND name = ?2 ORDER BY created_at DESC LIMIT 1",
                     params![namespace, name],
-                    |row| row.get(0),
+                    |row| Ok((row.get(0)?, row.get(1)?)),
                 )
                 .optional()
                 .map_err(Error::from)
         })?;
-        json.map(|json| serde_json::from_str(&json).map_err(Error::from))
-            .transpose()
+        let Some((json, code)) = found else {
+            return Ok(None);
+        };
+        let mut record: Record = serde_json::from_str(&json)?;
+        // Older records have it in themselves.
+        record.code = code.or(record.code);
+        Ok(Some(record))
     }
 
     /// Records of jobs that are gone, the newest first.
@@ -238,6 +265,7 @@ impl History {
 /// Removes what is kept beside the records of these jobs.
 fn forget(connection: &Connection, uids: &[String]) -> Result<()> {
     for uid in uids {
+        connection.execute("DELETE FROM job_code WHERE uid = ?1", [uid])?;
         connection.execute("DELETE FROM pod_cost WHERE job = ?1", [uid])?;
         connection.execute("DELETE FROM sample WHERE owner = ?1", [uid])?;
         connection.execute("DELETE FROM noticed WHERE uid = ?1", [uid])?;

@@ -250,7 +250,7 @@ impl World {
     }
 }
 
-fn job_of_pod(pod: &Pod) -> Option<Key> {
+pub(crate) fn job_of_pod(pod: &Pod) -> Option<Key> {
     let labels = pod.labels();
     let job = labels
         .get(labels::JOBSET_NAME)

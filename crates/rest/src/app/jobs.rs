@@ -92,6 +92,16 @@ pub(crate) fn summary(context: &Context, job: &Job) -> JobSummary {
 }
 
 pub(crate) fn detail(context: &Context, job: &Job) -> JobDetail {
+    let detail = lasting(context, job);
+    let waits = detail.summary.state == JobState::Pending;
+    JobDetail {
+        waiting: waits.then(|| waiting(context, job)),
+        ..detail
+    }
+}
+
+/// What is worth keeping of a job: all but its place in the queue, which costs a look at all other jobs.
+pub(crate) fn lasting(context: &Context, job: &Job) -> JobDetail {
     let summary = summary(context, job);
     let trainer = job.job.spec.trainer.as_ref();
     let now = context.now();
@@ -108,7 +118,7 @@ pub(crate) fn detail(context: &Context, job: &Job) -> JobDetail {
         snapshot: job.job.annotations().get(names::SNAPSHOT).cloned(),
         nodes: job.nodes(),
         timeline: job.timeline(now),
-        waiting: (summary.state == JobState::Pending).then(|| waiting(context, job)),
+        waiting: None,
         failure: (summary.state == JobState::Failed)
             .then(|| failure(context, job))
             .flatten(),

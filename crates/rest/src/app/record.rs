@@ -16,16 +16,13 @@ pub(crate) async fn write(context: &Context, key: &Key) {
         return;
     };
     let uid = job.job.uid().unwrap_or_default();
-    let detail = jobs::detail(context, &job);
+    let detail = jobs::lasting(context, &job);
     let finished = detail.summary.state.is_finished();
-    let known = context.history.find(&key.namespace, &key.name);
-    let known = known
-        .ok()
-        .flatten()
-        .filter(|record| record.detail.summary.uid == uid);
-    let code = match known.and_then(|record| record.code) {
-        Some(code) => Some(code),
-        None => code_of(context, key).await,
+    // Code does not change: it is stored once, and with most jobs there has been time for that.
+    let code = if context.history.has_code(&uid).unwrap_or(false) {
+        None
+    } else {
+        code_of(context, key).await
     };
     let (manifest, events) = {
         let tables = context.world.read();

@@ -26,10 +26,10 @@ use super::{Attempt, Live, Logbook, Metrics, line};
 use crate::app;
 use crate::context::Context;
 use crate::view::Job;
-use crate::world::{Change, Key};
+use crate::world::{Change, Key, job_of_pod};
 
-/// How often everything is looked at, whether or not changes were seen.
-const FULL_LOOK: Duration = Duration::from_secs(15);
+/// How often jobs that hold resources are looked at, whether or not changes were seen.
+const LOOK: Duration = Duration::from_secs(15);
 
 /// How long changes of a job are gathered before its record is written.
 const GATHER: Duration = Duration::from_millis(500);
@@ -45,13 +45,15 @@ pub(crate) async fn run(context: Arc<Context>) {
     let mut changes = context.world.changes();
     let mut running: HashSet<(String, Attempt)> = HashSet::new();
     let (ended, mut endings) = tokio::sync::mpsc::unbounded_channel();
-    let mut look = tokio::time::interval(FULL_LOOK);
+    let mut look = tokio::time::interval_at(tokio::time::Instant::now() + LOOK, LOOK);
+    let mut jobs: BTreeMap<Key, bool> = BTreeMap::new();
+    all_jobs(&context, &mut jobs);
     loop {
-        let mut jobs: BTreeMap<Key, bool> = BTreeMap::new();
+        keep(&context, std::mem::take(&mut jobs), &mut running, &ended).await;
         tokio::select! {
             () = context.stop.cancelled() => return,
             Some(key) = endings.recv() => { running.remove(&key); }
-            _ = look.tick() => all_jobs(&context, &mut jobs),
+            _ = look.tick() => placed_jobs(&context, &mut jobs),
             change = changes.recv() => {
                 gather(&context, change, &mut jobs);
                 tokio::time::sleep(GATHER).await;
@@ -64,27 +66,54 @@ pub(crate) async fn run(context: Arc<Context>) {
                 }
             }
         }
-        for (key, deleted) in jobs {
-            let job = Job::find(&context.world.read(), &key);
-            if let Some(job) = job {
-                context.logbook.report(&job.job);
-                for (attempt, pod) in started(&job) {
-                    let id = (job.job.uid().unwrap_or_default(), attempt);
-                    if context.logbook.is_complete(&id.0, &id.1) || !running.insert(id.clone()) {
-                        continue;
-                    }
-                    let (context_, ended) = (Arc::clone(&context), ended.clone());
-                    context.tasks.spawn(async move {
-                        record(&context_, &id.0, &id.1, &pod).await;
-                        let _ = ended.send(id);
-                    });
+    }
+}
+
+/// Records what these jobs are, and follows the logs that have begun.
+async fn keep(
+    context: &Arc<Context>,
+    jobs: BTreeMap<Key, bool>,
+    running: &mut HashSet<(String, Attempt)>,
+    ended: &tokio::sync::mpsc::UnboundedSender<(String, Attempt)>,
+) {
+    for (key, deleted) in jobs {
+        let job = Job::find(&context.world.read(), &key);
+        if let Some(job) = job {
+            context.logbook.report(&job.job);
+            for (attempt, pod) in started(&job) {
+                let id = (job.job.uid().unwrap_or_default(), attempt);
+                if context.logbook.is_complete(&id.0, &id.1) || !running.insert(id.clone()) {
+                    continue;
                 }
-                app::record::write(&context, &key).await;
-            } else if deleted {
-                app::record::gone(&context, &key);
+                let (context_, ended) = (Arc::clone(context), ended.clone());
+                context.tasks.spawn(async move {
+                    record(&context_, &id.0, &id.1, &pod).await;
+                    let _ = ended.send(id);
+                });
             }
+            app::record::write(context, &key).await;
+        } else if deleted {
+            app::record::gone(context, &key);
         }
     }
+}
+
+/// The jobs whose pods hold something: what they cost grows with time alone.
+fn placed_jobs(context: &Context, jobs: &mut BTreeMap<Key, bool>) {
+    let tables = context.world.read();
+    let holds = |pod: &Pod| {
+        let placed = pod
+            .spec
+            .as_ref()
+            .is_some_and(|spec| spec.node_name.is_some());
+        let phase = pod
+            .status
+            .as_ref()
+            .and_then(|status| status.phase.as_deref());
+        placed && !matches!(phase, Some("Succeeded" | "Failed"))
+    };
+    let pods = tables.pods.iter().filter(|(_, pod)| holds(pod));
+    jobs.extend(pods.filter_map(|(_, pod)| Some((job_of_pod(pod)?, false))));
 }
 
 fn all_jobs(context: &Context, jobs: &mut BTreeMap<Key, bool>) {
