@@ -175,13 +175,26 @@ impl Bundle {
         Ok(Self(bundle))
     }
 
+    /// Where both versions of cgroups are mounted crun refuses to work, so the second is taken out of its sight
+    /// before the clock starts.
     fn run(&self) -> Result<Duration> {
         let id = format!("astrago-bench-{}", rand::random::<u32>());
-        time(
-            Command::new("crun")
-                .args(["run", &id])
-                .current_dir(self.0.path()),
-        )
+        let script = format!(
+            "umount /sys/fs/cgroup/unified 2>/dev/null; {}; exec crun run {id}",
+            CLOCK.join(" ")
+        );
+        let output = Command::new("unshare")
+            .args(["--mount", "sh", "-c", &script])
+            .current_dir(self.0.path())
+            .stdin(Stdio::null())
+            .output()?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into());
+        }
+        let said = String::from_utf8(output.stdout)?;
+        let (begun, ran) = said.trim().split_once('\n').ok_or("crun said nothing")?;
+        let begun = SystemTime::UNIX_EPOCH + Duration::from_nanos(begun.parse()?);
+        since(begun, ran)
     }
 }
 
