@@ -242,6 +242,31 @@ async fn the_ttl_of_the_runtime_removes_a_job_that_failed_while_nobody_was_there
     plane.until_none::<Pod>().await;
 }
 
+/// What was due for the one is not done to the next of that name, though the controllers crash after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_ttl_of_a_job_does_not_remove_its_successor() {
+    let plane = running(train_job("demo").nodes(1).ttl(60)).await;
+    plane.node.succeed(JOB, 0).await;
+    plane.until_condition("demo", "Complete").await;
+    plane.clock.advance(61);
+    plane.node.beat().await;
+    plane.until_gone::<TrainJob>("demo").await;
+    plane.until_none::<Pod>().await;
+    plane
+        .create(&train_job("demo").nodes(1).ttl(60).build())
+        .await;
+    let second = plane.node.running(JOB, 0).await;
+    plane.crash_controllers().await;
+    plane.clock.advance(3600);
+    plane.node.beat().await;
+    plane.run_controllers();
+    // Another job goes all the way, so that whatever was due had its chance.
+    plane.create(&train_job("other").nodes(1).build()).await;
+    plane.node.succeed("other-node-0", 0).await;
+    plane.until_condition("other", "Complete").await;
+    assert_eq!(plane.node.running(JOB, 0).await.uid(), second.uid());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_finished_job_does_not_run_again_when_its_set_is_deleted() {
     let plane = running(train_job("demo").nodes(1)).await;

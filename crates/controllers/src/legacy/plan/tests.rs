@@ -1,8 +1,10 @@
 //! The rules of a v1 job's life, without an API server: states in, plans out.
 
-use astrago_api::legacy::{PyTorchJob, TFJob};
+use astrago_api::legacy::{JAXJob, MPIJob, PyTorchJob, TFJob};
+use astrago_plan::legacy::LegacyKind;
 use proptest::prelude::*;
 use rstest::rstest;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::*;
@@ -168,22 +170,139 @@ fn fewer_replicas_mean_fewer_pods() {
     assert_eq!(plan.delete_pods[0].name_any(), "j-worker-1");
 }
 
+/// A job of another kind, whose replicas have so many pods each and no restarts.
+fn of<K: LegacyKind + DeserializeOwned>(
+    spec: &Value,
+    field: &str,
+    replicas: &[(&str, i32)],
+) -> TrainingJob {
+    let kind = K::kind(&()).into_owned();
+    let container = K::framework().container;
+    let mut spec = spec.clone();
+    for (replica_type, count) in replicas {
+        spec[field][*replica_type] = replica(container, *count, "Never");
+    }
+    let object = json!({ "apiVersion": "kubeflow.org/v1", "kind": kind,
+        "metadata": { "name": "j", "namespace": "n", "uid": "u" }, "spec": spec });
+    let job: K = serde_json::from_value(object).expect("a job");
+    TrainingJob::of(&job).expect("a valid job")
+}
+
+fn workers(spec: &Value) -> TrainingJob {
+    of::<PyTorchJob>(spec, "pytorchReplicaSpecs", &[("Worker", 2)])
+}
+
+fn tensorflow(spec: &Value, replicas: &[(&str, i32)]) -> TrainingJob {
+    of::<TFJob>(spec, "tfReplicaSpecs", replicas)
+}
+
+fn mpi() -> TrainingJob {
+    let replicas = [("Launcher", 1), ("Worker", 2)];
+    of::<MPIJob>(&json!({}), "mpiReplicaSpecs", &replicas)
+}
+
+const FIRST_IS_DONE: &[(&str, &str)] = &[("j-worker-0", "Succeeded"), ("j-worker-1", "Running")];
+const SECOND_IS_DONE: &[(&str, &str)] = &[("j-worker-0", "Running"), ("j-worker-1", "Succeeded")];
+const BOTH_ARE_DONE: &[(&str, &str)] = &[("j-worker-0", "Succeeded"), ("j-worker-1", "Succeeded")];
+const CHIEF: &[(&str, i32)] = &[("Chief", 1), ("Worker", 1), ("PS", 1), ("Evaluator", 1)];
+
 #[rstest]
-#[case::first("", &[("j-worker-0", "Succeeded"), ("j-worker-1", "Running")], true)]
-#[case::another("", &[("j-worker-0", "Running"), ("j-worker-1", "Succeeded")], false)]
-#[case::not_all("AllWorkers", &[("j-worker-0", "Succeeded"), ("j-worker-1", "Running")], false)]
-#[case::all("AllWorkers", &[("j-worker-0", "Succeeded"), ("j-worker-1", "Succeeded")], true)]
-fn tensorflow_without_a_chief_goes_by_its_success_policy(
-    #[case] policy: &str,
+#[case::pytorch_one_is_not_all(workers(&json!({})), FIRST_IS_DONE, RUNNING)]
+#[case::pytorch_all(workers(&json!({})), BOTH_ARE_DONE, SUCCEEDED)]
+#[case::elastic_one_is_enough(workers(&json!({ "elasticPolicy": { "minReplicas": 1 } })), SECOND_IS_DONE, SUCCEEDED)]
+#[case::jax_one_is_not_all(of::<JAXJob>(&json!({}), "jaxReplicaSpecs", &[("Worker", 2)]), FIRST_IS_DONE, RUNNING)]
+#[case::jax_all(of::<JAXJob>(&json!({}), "jaxReplicaSpecs", &[("Worker", 2)]), BOTH_ARE_DONE, SUCCEEDED)]
+#[case::tensorflow_first(tensorflow(&json!({}), &[("Worker", 2)]), FIRST_IS_DONE, SUCCEEDED)]
+#[case::tensorflow_another(tensorflow(&json!({}), &[("Worker", 2)]), SECOND_IS_DONE, RUNNING)]
+#[case::tensorflow_not_all(tensorflow(&json!({ "successPolicy": "AllWorkers" }), &[("Worker", 2)]), FIRST_IS_DONE, RUNNING)]
+#[case::tensorflow_all(tensorflow(&json!({ "successPolicy": "AllWorkers" }), &[("Worker", 2)]), BOTH_ARE_DONE, SUCCEEDED)]
+#[case::the_chief_decides(tensorflow(&json!({}), CHIEF),
+    &[("j-chief-0", "Succeeded"), ("j-worker-0", "Running"), ("j-ps-0", "Running"), ("j-evaluator-0", "Running")], SUCCEEDED)]
+#[case::a_worker_does_not(tensorflow(&json!({}), CHIEF),
+    &[("j-chief-0", "Running"), ("j-worker-0", "Succeeded"), ("j-ps-0", "Running"), ("j-evaluator-0", "Running")], RUNNING)]
+#[case::a_server_that_fails_ends_all(tensorflow(&json!({}), CHIEF),
+    &[("j-chief-0", "Running"), ("j-worker-0", "Running"), ("j-ps-0", "Failed:1"), ("j-evaluator-0", "Running")], FAILED)]
+#[case::servers_need_not_end(tensorflow(&json!({}), &[("Worker", 1), ("PS", 1)]),
+    &[("j-worker-0", "Succeeded"), ("j-ps-0", "Running")], SUCCEEDED)]
+#[case::mpi_waits_for_all_workers(mpi(),
+    &[("j-launcher", "Running"), ("j-worker-0", "Running"), ("j-worker-1", "Pending")], CREATED)]
+#[case::mpi_runs(mpi(), &[("j-launcher", "Running"), ("j-worker-0", "Running"), ("j-worker-1", "Running")], RUNNING)]
+#[case::the_launcher_decides(mpi(),
+    &[("j-launcher", "Succeeded"), ("j-worker-0", "Running"), ("j-worker-1", "Running")], SUCCEEDED)]
+#[case::the_launcher_fails(mpi(),
+    &[("j-launcher", "Failed:1"), ("j-worker-0", "Running"), ("j-worker-1", "Running")], FAILED)]
+fn every_kind_goes_by_those_that_lead(
+    #[case] job: TrainingJob,
     #[case] phases: &[(&str, &str)],
-    #[case] want: bool,
+    #[case] want: &str,
 ) {
-    let object = json!({ "apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": { "name": "j", "namespace": "n" },
-        "spec": { "successPolicy": policy, "tfReplicaSpecs": { "Worker": replica("tensorflow", 2, "Never") } } });
-    let job: TFJob = serde_json::from_value(object).expect("a job");
-    let job = TrainingJob::of(&job).expect("a valid job");
     let plan = decide(&job, &LegacyJobStatus::default(), &pods(phases), 1);
-    assert_eq!(state(&plan) == SUCCEEDED, want);
+    assert_eq!(state(&plan), want);
+}
+
+/// Holding takes everything away, whatever is to stay after an end; the time of a deadline counts from letting go.
+#[rstest]
+#[case::none("None")]
+#[case::running("Running")]
+#[case::all("All")]
+fn a_held_job_keeps_nothing_and_its_time_begins_anew(#[case] clean: &str) {
+    let policy = |suspend: bool| {
+        let policy =
+            json!({ "cleanPodPolicy": clean, "suspend": suspend, "activeDeadlineSeconds": 10 });
+        master_and_worker(policy, "OnFailure")
+    };
+    let observed = pods(&[("j-master-0", "Succeeded"), ("j-worker-0", "Running")]);
+    let before = pods(&[("j-master-0", "Running"), ("j-worker-0", "Running")]);
+    let known = decide(&policy(false), &LegacyJobStatus::default(), &before, 1);
+    let held = decide(
+        &policy(true),
+        &known.status.expect("a status"),
+        &observed,
+        5,
+    );
+    assert_eq!((state(&held), held.delete_pods.len()), (SUSPENDED, 2));
+    assert!(held.create_pods.is_empty() && held.next.is_none());
+    let status = held.status.expect("a status");
+    assert_eq!(status.start_time, None);
+    let active: i32 = status
+        .replica_statuses
+        .values()
+        .map(|kind| kind.active)
+        .sum();
+    assert_eq!(active, 0);
+    let resumed = decide(&policy(false), &status, &Observed::default(), 500);
+    assert_eq!(
+        (resumed.create_pods.len(), resumed.next),
+        (2, Some(at(510)))
+    );
+    let status = resumed.status.expect("a status");
+    assert_eq!(status.start_time, Some(stamp(at(500))));
+    let suspended = status
+        .conditions
+        .iter()
+        .find(|known| known.type_ == SUSPENDED);
+    let suspended = suspended.expect("the condition stays");
+    let want = ("False", Some("PyTorchJobResumed"));
+    assert_eq!(
+        (suspended.status.as_str(), suspended.reason.as_deref()),
+        want
+    );
+}
+
+/// Also where upstream leaves no time of completion, so that the TTL never comes: after a permanent exit code.
+#[rstest]
+#[case::succeeded("OnFailure", "Succeeded")]
+#[case::permanent("ExitCode", "Failed:2")]
+#[case::never("Never", "Failed:137")]
+fn the_ttl_counts_from_every_end(#[case] policy: &str, #[case] master: &str) {
+    let job = master_and_worker(json!({ "ttlSecondsAfterFinished": 60 }), policy);
+    let observed = pods(&[("j-master-0", master), ("j-worker-0", "Running")]);
+    let end = decide(&job, &LegacyJobStatus::default(), &observed, 5);
+    let status = end.status.expect("a status");
+    let early = decide(&job, &status, &observed, 64);
+    assert_eq!((early.expired, early.next), (false, Some(at(65))));
+    // Nobody looked for a long time.
+    assert!(decide(&job, &status, &observed, 5000).expired);
 }
 
 proptest! {
