@@ -10,13 +10,13 @@ mod tests;
 
 use std::sync::Arc;
 
-use astrago_api::{JobSet, TrainJob, conditions, labels};
+use astrago_api::{JobSet, ReplicatedJob, TrainJob, conditions, labels};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 pub(crate) use self::amounts::{cores, of_pod, of_resources};
-pub(crate) use self::nodes::TRAINING_CONTAINERS;
+pub(crate) use self::nodes::{TRAINING_CONTAINERS, scheduled_at};
 pub(crate) use self::waiting::cause_of;
 use crate::cause::Ending;
 use crate::legacy::Shown;
@@ -70,9 +70,12 @@ impl Job {
             .trainer
             .as_ref()
             .and_then(|trainer| trainer.resources_per_node.as_ref());
-        let per_node = match resources {
-            Some(resources) => of_resources(resources),
-            None => pods.first().map(|pod| of_pod(pod)).unwrap_or_default(),
+        let per_node = if let Some(resources) = resources {
+            of_resources(resources)
+        } else {
+            let trains = |pod: &&Arc<Pod>| nodes::role_of(pod) == nodes::NODE;
+            let node = pods.iter().find(trains).or(pods.first());
+            node.map(|pod| of_pod(pod)).unwrap_or_default()
         };
         Some(Self {
             job_set: tables.job_sets.get(key).cloned(),
@@ -115,15 +118,37 @@ impl Job {
                 .filter_map(|pod| Some((legacy.rank(pod)?, pod)))
                 .collect();
         }
-        let sets = self
-            .job_set
-            .iter()
-            .flat_map(|set| &set.spec.replicated_jobs);
-        let has_launcher = sets.into_iter().any(|job| job.name == nodes::LAUNCHER);
+        let has_launcher = self.replicated(nodes::LAUNCHER).is_some();
         self.pods
             .iter()
             .filter_map(|pod| Some((nodes::rank(pod, has_launcher)?, pod)))
             .collect()
+    }
+
+    /// How many ranks there are: the nodes, and the launcher where that is none of them.
+    pub(crate) fn num_workers(&self) -> i64 {
+        self.num_nodes + i64::from(self.has_idle_launcher())
+    }
+
+    /// How many nodes train at the moment. Initializers are none, nor is a launcher that only starts them.
+    pub(crate) fn nodes_running(&self) -> i64 {
+        let idle_launcher = self.has_idle_launcher();
+        let pods = self.workers().into_iter().map(|(_, pod)| pod);
+        nodes::running(
+            pods.filter(|pod| !(idle_launcher && nodes::role_of(pod) == nodes::LAUNCHER)),
+        )
+    }
+
+    /// Whether a launcher runs beside the nodes, and not as one of them. Only the nodes' own number tells.
+    fn has_idle_launcher(&self) -> bool {
+        let nodes = self.replicated(nodes::NODE);
+        self.replicated(nodes::LAUNCHER).is_some()
+            && nodes.is_some_and(|nodes| i64::from(nodes.parallelism()) >= self.num_nodes)
+    }
+
+    fn replicated(&self, name: &str) -> Option<&ReplicatedJob> {
+        let jobs = &self.job_set.as_ref()?.spec.replicated_jobs;
+        jobs.iter().find(|job| job.name == name)
     }
 
     /// The newest pod of one rank.
@@ -145,6 +170,11 @@ impl Job {
             .iter()
             .filter_map(|node| nodes::ending(self.worker(node.worker)?, node))
             .collect()
+    }
+
+    /// Why a pod of it has no machine yet, in the scheduler's words.
+    pub(crate) fn unscheduled(&self) -> Option<String> {
+        self.pods.iter().find_map(|pod| nodes::unscheduled(pod))
     }
 
     pub(crate) fn created_at(&self) -> Timestamp {
@@ -218,7 +248,7 @@ impl Job {
             message: self.message(),
             cause: self.cause(),
             num_nodes: self.num_nodes,
-            nodes_running: nodes::running(&self.pods),
+            nodes_running: self.nodes_running(),
             per_node: self.per_node.clone(),
             created_at,
             started_at: nodes::first_start(&self.pods),

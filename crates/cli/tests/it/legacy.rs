@@ -229,3 +229,81 @@ fn a_train_job_of_the_horovod_runtime_trains_over_mpi() {
     );
     assert!(log.contains("with 4 processes"), "{log}");
 }
+
+/// Horovod itself, by the create request: its optimizer keeps the model of two pods the same.
+#[test]
+fn horovod_trains_one_model_in_two_pods() {
+    if !applies(
+        Target::is_embedded,
+        "the image of the cluster's runtime has Horovod of its own",
+    ) {
+        return;
+    }
+    if !can_run_pods() {
+        return;
+    }
+    let Some(python) = python(
+        "horovod.torch, torch, sklearn",
+        &["mpirun", "/usr/sbin/sshd"],
+    ) else {
+        return;
+    };
+    let up = Up::start(&[
+        "--no-auth",
+        "--stop-pods",
+        "--capacity",
+        "cpu=8,memory=16Gi",
+        "--python",
+        python.to_str().unwrap(),
+    ]);
+    let code = std::fs::read_to_string(repository().join("examples/horovod-pytorch/train.py"));
+    let form = json!({
+        "user_id": "kim", "namespace": "user-kim", "name": "digits", "framework": "horovod",
+        "training_code": code.unwrap(), "num_nodes": 2, "cpu_request": "250m", "memory_request": "2Gi",
+        "launcher_cpu": "100m", "launcher_memory": "512Mi", "env_vars": [{ "name": "EPOCHS", "value": "10" }],
+    });
+    let (code, made) = up.post("/api/trainjob/create", &form);
+    assert_eq!(code, 200, "{made}");
+    let path = "/api/trainjobs/digits?namespace=user-kim";
+    let ended = up.eventually("the job has ended", |up| {
+        let (_, job) = up.get(path);
+        // The launcher is a pod of the job, too, but none of its nodes.
+        assert!(job["nodes_running"].as_i64() <= Some(2), "{job}");
+        let state = job["state"].as_str().unwrap_or_default();
+        if ["Complete", "Failed"].contains(&state) {
+            Ok(job)
+        } else {
+            Err(job)
+        }
+    });
+    let (_, log) = up.get("/api/trainjob/digits/logs?namespace=user-kim&worker=0");
+    let log = log["logs"].as_str().unwrap_or_default();
+    assert_eq!(ended["state"], "Complete", "{log}");
+    assert_eq!(ended["num_nodes"], 2);
+    let roles: Vec<_> = ended["nodes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|node| (node["worker"].as_i64(), node["role"].as_str()))
+        .collect();
+    assert_eq!(
+        roles,
+        [
+            (Some(0), Some("launcher")),
+            (Some(1), Some("node")),
+            (Some(2), Some("node"))
+        ]
+    );
+    for rank in 0..2 {
+        let place = format!("rank {rank} of 2 on digits-node-0-{rank}");
+        assert!(log.contains(&place), "{log}");
+        let result = log.lines().find_map(|line| {
+            line.split(&format!("rank {rank}: accuracy "))
+                .nth(1)?
+                .split_once(", weights apart by ")
+        });
+        let (accuracy, apart) = result.unwrap_or_else(|| panic!("no result of {rank}: {log}"));
+        assert!(accuracy.parse::<f64>().unwrap() > 0.9, "{log}");
+        assert_eq!(apart.trim(), "0.000000", "{log}");
+    }
+}

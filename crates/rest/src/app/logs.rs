@@ -67,8 +67,11 @@ async fn archived(
 ) -> Result<WorkerLogs> {
     let record = jobs::find_record(context, caller, key).await?;
     let summary = record.detail.summary;
-    if worker >= summary.num_nodes {
-        return Err(no_worker(key, worker, summary.num_nodes));
+    // A launcher is a worker, too, though not always a node.
+    let ranks = record.detail.nodes.iter().map(|node| node.worker + 1);
+    let workers = ranks.max().unwrap_or(0).max(summary.num_nodes);
+    if worker >= workers {
+        return Err(no_worker(key, worker, workers));
     }
     let lines = lines(context, &summary.uid, Some(worker), selection)?;
     let text = |line: LogLine| match line.time.filter(|_| selection.timestamps) {
@@ -224,10 +227,10 @@ fn pod_of<'job>(job: &'job Job, key: &Key, worker: i64) -> Result<Option<&'job P
     if let Some(pod) = job.worker(worker) {
         return Ok(Some(pod));
     }
-    if worker < job.num_nodes {
+    if worker < job.num_workers() {
         Ok(None)
     } else {
-        Err(no_worker(key, worker, job.num_nodes))
+        Err(no_worker(key, worker, job.num_workers()))
     }
 }
 

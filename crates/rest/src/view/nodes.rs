@@ -26,6 +26,9 @@ pub(crate) const TRAINING_CONTAINERS: [&str; 8] = [
 /// The job of an MPI runtime that starts the others.
 pub(super) const LAUNCHER: &str = "launcher";
 
+/// The job of a runtime whose pods train.
+pub(super) const NODE: &str = "node";
+
 /// The nodes of a job, one per rank: the newest pod where there are several.
 pub(super) fn nodes(workers: &[(i64, &Arc<Pod>)]) -> Vec<JobNode> {
     let mut newest: BTreeMap<i64, &Arc<Pod>> = BTreeMap::new();
@@ -51,13 +54,13 @@ pub(super) fn rank(pod: &Pod, has_launcher: bool) -> Option<i64> {
         .unwrap_or(0);
     match role_of(pod) {
         LAUNCHER => Some(0),
-        "node" if has_launcher => Some(index + 1),
+        NODE if has_launcher => Some(index + 1),
         "dataset-initializer" | "model-initializer" => None,
         _ => Some(index),
     }
 }
 
-fn role_of(pod: &Pod) -> &str {
+pub(super) fn role_of(pod: &Pod) -> &str {
     let labels = pod.labels();
     labels
         .get(labels::REPLICATED_JOB_NAME)
@@ -108,8 +111,9 @@ pub(super) fn restarts(pod: &Pod) -> i32 {
     container_status(pod).map_or(0, |status| status.restart_count)
 }
 
-pub(super) fn running(pods: &[Arc<Pod>]) -> i64 {
-    let running = pods.iter().filter(|pod| {
+/// How many of these pods have a training container that runs.
+pub(super) fn running<'a>(pods: impl Iterator<Item = &'a Arc<Pod>>) -> i64 {
+    let running = pods.filter(|pod| {
         container_status(pod)
             .is_some_and(|status| status.state.as_ref().is_some_and(|s| s.running.is_some()))
     });
@@ -136,7 +140,7 @@ pub(super) fn finished_at(pod: &Pod) -> Option<Timestamp> {
     terminated.finished_at.as_ref().map(|time| time.0)
 }
 
-pub(super) fn scheduled_at(pod: &Pod) -> Option<Timestamp> {
+pub(crate) fn scheduled_at(pod: &Pod) -> Option<Timestamp> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let scheduled = conditions
         .iter()

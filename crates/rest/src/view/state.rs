@@ -50,7 +50,7 @@ pub(super) fn message(job: &Job) -> String {
     if let Some(written) = written {
         return written;
     }
-    let (running, wanted) = (nodes::running(&job.pods), job.num_nodes);
+    let (running, wanted) = (job.nodes_running(), job.num_nodes);
     match state {
         JobState::Suspended => conditions::train_job::MESSAGE_SUSPENDED.to_owned(),
         JobState::Running => format!("{running} of {wanted} nodes are running"),
@@ -65,10 +65,10 @@ pub(super) fn cause(job: &Job) -> Cause {
     match state(job) {
         JobState::Suspended => Cause::new("suspended"),
         JobState::Running => Cause::new("running")
-            .with("running", nodes::running(&job.pods))
+            .with("running", job.nodes_running())
             .with("wanted", job.num_nodes),
         JobState::Restarting => Cause::new("restarting").with("restarts", job.restarts()),
-        JobState::Pending => match job.pods.iter().find_map(|pod| nodes::unscheduled(pod)) {
+        JobState::Pending => match job.unscheduled() {
             Some(sentence) => waiting::cause_of_sentence(&sentence),
             None if job.pods.is_empty() => Cause::new("waiting_for_pods"),
             None => Cause::new("starting"),
@@ -79,7 +79,7 @@ pub(super) fn cause(job: &Job) -> Cause {
 }
 
 fn pending(job: &Job) -> String {
-    if let Some(reason) = job.pods.iter().find_map(|pod| nodes::unscheduled(pod)) {
+    if let Some(reason) = job.unscheduled() {
         return reason;
     }
     if job.pods.is_empty() {

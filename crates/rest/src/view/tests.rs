@@ -124,3 +124,43 @@ fn the_newest_pod_of_a_rank_counts() {
     assert_eq!(job.nodes().len(), 1);
     assert!(job.worker(2).is_none());
 }
+
+/// A JobSet of an MPI runtime with two nodes that train beside a launcher, or with the launcher as one of them.
+fn with_launcher(pods_of_nodes: i32) -> Job {
+    let mut job = job(spec(), json!([]), vec![], 0);
+    let set = json!({
+        "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
+        "metadata": { "name": "demo", "namespace": "team" },
+        "spec": { "replicatedJobs": [
+            { "name": "launcher", "template": { "spec": { "parallelism": 1, "template": {} } } },
+            { "name": "node", "template": { "spec": { "parallelism": pods_of_nodes, "template": {} } } },
+        ] },
+    });
+    job.job_set = Some(Arc::new(serde_json::from_value(set).unwrap()));
+    let of = |role: &str, index: i32| {
+        let mut pod = pod(0, "Running", running());
+        pod["metadata"]["name"] = json!(format!("demo-{role}-0-{index}-abcde"));
+        pod["metadata"]["labels"] = json!({ "jobset.sigs.k8s.io/replicatedjob-name": role,
+            "batch.kubernetes.io/job-completion-index": index.to_string() });
+        Arc::new(serde_json::from_value(pod).unwrap())
+    };
+    job.pods = (0..pods_of_nodes).map(|index| of("node", index)).collect();
+    job.pods.push(of("launcher", 0));
+    job.pods.push(of("dataset-initializer", 0));
+    job
+}
+
+#[rstest]
+#[case::beside_the_nodes(2, 3)]
+#[case::one_of_the_nodes(1, 2)]
+fn a_launcher_counts_as_a_node_only_where_it_trains(
+    #[case] pods_of_nodes: i32,
+    #[case] workers: i64,
+) {
+    let job = with_launcher(pods_of_nodes);
+    assert_eq!(job.message(), "2 of 2 nodes are running");
+    assert_eq!(job.summary(None, Timestamp::UNIX_EPOCH).nodes_running, 2);
+    assert_eq!(job.num_workers(), workers);
+    let ranks: Vec<_> = job.nodes().iter().map(|node| node.worker).collect();
+    assert_eq!(ranks, (0..workers).collect::<Vec<_>>());
+}
