@@ -17,6 +17,9 @@ pub const LAUNCHER_MEMORY: &str = "astrago.io/launcher-memory";
 /// Annotation on a TrainJob: its place in the queue of the embedded scheduler, a whole number; higher goes first. It counts
 /// before the priority of its pods.
 pub const PRIORITY: &str = "astrago.io/priority";
+/// Annotation on a Namespace: the highest priority that counts for its jobs in the queue of the embedded scheduler; see
+/// [`crate::highest_priority`].
+pub const MAX_PRIORITY: &str = "astrago.io/max-priority";
 /// Annotation on a TrainJob: what keeps its objects from being made at the moment. It goes when they
 /// are made; an error that stays is the condition Failed instead.
 pub const CREATION_ERROR: &str = "astrago.io/creation-error";

@@ -26,12 +26,14 @@ mod job_set;
 pub mod labels;
 pub mod legacy;
 pub mod names;
+mod priority;
 pub mod quantity;
 mod runtime;
 mod schema;
 mod train_job;
 
 pub use job_set::*;
+pub use priority::highest_priority;
 pub use runtime::*;
 pub use train_job::*;
 

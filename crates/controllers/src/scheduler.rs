@@ -13,9 +13,8 @@
 //! put a job into a later wave, so initializers do not wait for the trainers that wait for them.
 //!
 //! # Order
-//! By priority (`spec.priority`, else the PriorityClass, else 0), then by age: that of the TrainJob (or JobSet), so that a
-//! job keeps its place when it is started again; jobs of the same second by their uid ([`snapshot::Rank`]). Who may
-//! pass whom is told in [`backfill`].
+//! By priority (the TrainJob's own word, else `spec.priority` of its pods, else their PriorityClass, else 0), but no higher
+//! than the namespace allows; then by age. What is decided from that is told in [`astrago_plan::queue`].
 //!
 //! # Tasks
 //! One ([`run`]): in: the shared mirrors and those of quotas, priority classes and claims; out: bindings,
@@ -25,59 +24,7 @@
 //! makes it whole before anything else.
 
 mod act;
-mod admit;
-pub mod backfill;
-pub mod quota;
 mod run;
-pub mod snapshot;
 pub mod world;
 
-use astrago_plan::fit::Cause;
-
-use admit::Pass;
 pub use run::run;
-use snapshot::{Decision, Gang, Snapshot};
-
-/// One pass over the world.
-pub fn decide(mut snapshot: Snapshot) -> Decision {
-    // 1. Order: who comes first.
-    let mut pending = std::mem::take(&mut snapshot.pending);
-    pending.sort_by(|one, other| one.rank.cmp(&other.rank));
-    let mut pass = Pass::new(snapshot);
-
-    // 2. Nominate: set aside whoever waits for something else than room.
-    let mut nominated = Vec::with_capacity(pending.len());
-    for gang in pending {
-        match obstacle(&gang) {
-            Some(cause) => pass.set_aside(&gang, cause),
-            None => nominated.push(gang),
-        }
-    }
-
-    // 3. Complete: gangs that were started in part come before all others.
-    let (started, queue): (Vec<_>, Vec<_>) = nominated.into_iter().partition(|gang| gang.bound > 0);
-    for gang in started {
-        pass.consider(gang);
-    }
-
-    // 4. Admit: the rest in order, each on what those before it leave.
-    for gang in queue {
-        pass.consider(gang);
-    }
-
-    // 5. Explain: what to bind, and why the others wait.
-    pass.finish()
-}
-
-fn obstacle(gang: &Gang) -> Option<Cause> {
-    if let Some(cause) = &gang.obstacle {
-        return Some(cause.clone());
-    }
-    // A gang that runs already gets its missing pods one by one, as they are made.
-    (gang.missing > 0 && gang.bound == 0).then_some(Cause::Pods {
-        missing: gang.missing,
-    })
-}
-
-#[cfg(test)]
-mod tests;

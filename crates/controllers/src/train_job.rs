@@ -5,7 +5,6 @@
 //! [`labels::CREATION_ERROR`]. Clients that know upstream see no condition that they do not expect.
 
 mod apply;
-pub(crate) mod deadline_policy;
 mod fetch;
 mod plan;
 mod snapshot;

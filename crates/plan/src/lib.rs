@@ -15,9 +15,12 @@
 //! explain itself ([`explain_train_job`]), it compares the template before and after each stage, so
 //! that every field of every pod knows where it came from; nothing has to be kept in step by hand.
 //!
+//! [`fit`] and [`queue`] tell who of those that wait is started, and where.
+//!
 //! Where upstream is known to be wrong we are right, and `docs/compatibility.md` says so.
 
 mod catalogue;
+mod deadline;
 mod draft;
 mod error;
 pub mod fit;
@@ -32,6 +35,7 @@ mod nodes;
 mod policy;
 mod preview;
 mod provenance;
+pub mod queue;
 mod resources;
 mod runtime;
 mod template;
@@ -41,6 +45,7 @@ mod validate;
 pub mod yaml;
 
 pub use catalogue::{BuiltInRuntime, built_in_runtime, built_in_runtimes};
+pub use deadline::deadline;
 pub use error::{FieldError, FieldErrorKind, FieldErrors};
 pub use job::{default_job, default_pod, pod_of, pods_of};
 pub use job_set::{default_job_set, jobs_of, service_of, volume_claims_of};

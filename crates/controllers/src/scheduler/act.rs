@@ -13,7 +13,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use std::sync::Arc;
 
+use astrago_api::labels;
 use astrago_plan::fit::{Cause, Waiting};
+use astrago_plan::queue::{Assignment, Decision, GangKey, PodKey, Wait};
 use futures::{StreamExt, stream};
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod, ResourceQuota};
@@ -23,7 +25,6 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use super::snapshot::{Assignment, Decision, GangKey, PodKey, Wait};
 use super::world::World;
 use crate::clock::stamp;
 use crate::context::Context;
@@ -183,6 +184,15 @@ impl Actor {
             );
         }
         if let Some(owner) = wait.pods.first().and_then(|pod| world.owner_of(pod)) {
+            if let Some((counts, asked)) = wait.lowered {
+                let namespace = &wait.gang.namespace;
+                let message = format!(
+                    "priority {asked} counts as {counts}: namespace {namespace} allows no more \
+                     (its annotation {})",
+                    labels::MAX_PRIORITY
+                );
+                self.tell(owner.clone(), "PriorityLowered", message, true);
+            }
             self.tell(owner, "FailedScheduling", message, true);
         }
         self.told.insert(wait.gang.clone(), kind);

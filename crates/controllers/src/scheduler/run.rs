@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use astrago_plan::queue::decide;
 use futures::future;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, ResourceQuota};
+use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, ResourceQuota};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
@@ -13,7 +14,6 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
 use super::act::Actor;
-use super::decide;
 use super::world::World;
 use crate::context::Context;
 use crate::mirror::Mirror;
@@ -39,6 +39,7 @@ enum Change {
     Class(ObjectKey),
     Quota(ObjectKey),
     Claim(ObjectKey),
+    Namespace(ObjectKey),
 }
 
 /// Kinds that nobody but the scheduler reads.
@@ -46,6 +47,7 @@ struct OwnMirrors {
     classes: Mirror<PriorityClass>,
     quotas: Mirror<ResourceQuota>,
     claims: Mirror<PersistentVolumeClaim>,
+    namespaces: Mirror<Namespace>,
 }
 
 /// Schedules pods until cancelled.
@@ -54,6 +56,7 @@ pub async fn run(context: Arc<Context>, stop: CancellationToken) {
         classes: Mirror::new(|_| Vec::new()),
         quotas: Mirror::new(|_| Vec::new()),
         claims: Mirror::new(|_| Vec::new()),
+        namespaces: Mirror::new(|_| Vec::new()),
     };
     let (sender, changes) = unbounded_channel();
     let mirrors = &context.mirrors;
@@ -65,11 +68,13 @@ pub async fn run(context: Arc<Context>, stop: CancellationToken) {
     forward(&own.classes, &sender, Change::Class);
     forward(&own.quotas, &sender, Change::Quota);
     forward(&own.claims, &sender, Change::Claim);
+    forward(&own.namespaces, &sender, Change::Namespace);
     let client = || context.client.clone();
-    let tasks = future::join4(
+    let tasks = future::join5(
         own.classes.run(Api::all(client()), stop.clone()),
         own.quotas.run(Api::all(client()), stop.clone()),
         own.claims.run(Api::all(client()), stop.clone()),
+        own.namespaces.run(Api::all(client()), stop.clone()),
         stop.run_until_cancelled(work(&context, &own, &sender, changes)),
     );
     Box::pin(tasks).await;
@@ -112,6 +117,7 @@ async fn work(
     .await;
     future::join(mirrors.job_sets.ready(), mirrors.train_jobs.ready()).await;
     future::join3(own.classes.ready(), own.quotas.ready(), own.claims.ready()).await;
+    own.namespaces.ready().await;
     for change in everything(context, own) {
         // The receiver is our own.
         let _ = sender.send(change);
@@ -181,6 +187,7 @@ fn everything(context: &Context, own: &OwnMirrors) -> Vec<Change> {
         .chain(keys(&own.classes, Change::Class))
         .chain(keys(&own.quotas, Change::Quota))
         .chain(keys(&own.claims, Change::Claim))
+        .chain(keys(&own.namespaces, Change::Namespace))
         .chain(keys(&mirrors.pods, Change::Pod))
         .collect()
 }
@@ -211,6 +218,9 @@ fn take_in(
             let claim = own.claims.get(key);
             let usable = claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_none());
             world.set_claim(key, usable)
+        }
+        Change::Namespace(key) => {
+            world.set_namespace(&key.name, own.namespaces.get(key).as_deref())
         }
     }
 }

@@ -13,15 +13,14 @@ mod facts;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use astrago_api::{JobSet, TrainJob};
+use astrago_api::{JobSet, TrainJob, highest_priority, labels};
 use astrago_plan::fit::{Cause, Cluster, NodeInfo, Resources};
+use astrago_plan::queue::{Gang, GangKey, Member, PodKey, Quota, Rank, Running, Snapshot};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod, ResourceQuota};
+use k8s_openapi::api::core::v1::{Namespace, Node, ObjectReference, Pod, ResourceQuota};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 
-use super::quota::Quota;
-use super::snapshot::{Gang, GangKey, Member, PodKey, Rank, Running, Snapshot};
 use crate::queue::ObjectKey;
 use facts::{JobFacts, PodFacts, SetFacts, Stage, TrainJobFacts};
 
@@ -43,6 +42,8 @@ pub struct World {
     set_uids: HashMap<ObjectKey, String>,
     train_jobs: HashMap<ObjectKey, TrainJobFacts>,
     classes: HashMap<String, (i32, bool)>,
+    /// What namespaces say about the highest priority that counts.
+    limits: HashMap<String, String>,
     quotas: BTreeMap<ObjectKey, Quota>,
     claims: HashSet<ObjectKey>,
 }
@@ -128,11 +129,7 @@ impl World {
         // Before it has a JobSet, nothing of it can run: its JobSet has its name.
         let changed = old != new && self.set_uids.contains_key(key);
         if changed {
-            let groups = self
-                .groups
-                .keys()
-                .filter(|group| group.namespace == key.namespace);
-            self.stale.extend(groups.cloned());
+            self.outdate(&key.namespace);
         }
         changed && !self.pending.is_empty()
     }
@@ -149,6 +146,20 @@ impl World {
             None => self.classes.remove(name),
         };
         old != new
+    }
+
+    pub fn set_namespace(&mut self, name: &str, namespace: Option<&Namespace>) -> bool {
+        let annotations = namespace.and_then(|namespace| namespace.metadata.annotations.as_ref());
+        let new = annotations.and_then(|annotations| annotations.get(labels::MAX_PRIORITY));
+        let old = match new.cloned() {
+            Some(new) => self.limits.insert(name.to_owned(), new),
+            None => self.limits.remove(name),
+        };
+        let changed = old.as_ref() != new;
+        if changed {
+            self.outdate(name);
+        }
+        changed
     }
 
     pub fn set_quota(&mut self, key: &ObjectKey, quota: Option<&ResourceQuota>) -> bool {
@@ -326,6 +337,20 @@ impl World {
         self.stale.insert(group.clone());
     }
 
+    /// What was derived of the gangs of a namespace is to be derived anew.
+    fn outdate(&mut self, namespace: &str) {
+        let groups = self
+            .groups
+            .keys()
+            .filter(|group| group.namespace == namespace);
+        self.stale.extend(groups.cloned());
+    }
+
+    fn limit(&self, namespace: &str) -> i32 {
+        let said = self.limits.get(namespace).map(String::as_str);
+        highest_priority(namespace, said, self.ordinary_priority())
+    }
+
     fn members(&self, group: &GangKey) -> impl Iterator<Item = &PodFacts> {
         let keys = self.groups.get(group).into_iter().flatten();
         keys.filter_map(|key| self.pods.get(key))
@@ -386,8 +411,11 @@ impl World {
         if wave > 0 {
             key.name = format!("{}/wave-{wave}", key.name);
         }
+        let rank = self.rank(&waiting, key);
+        let asked = self.asked_priority(&waiting);
         Gang {
-            rank: self.rank(&waiting, key),
+            lowered_from: (asked > rank.priority).then_some(asked),
+            rank,
             bound: pods
                 .iter()
                 .filter(|pod| pod.stage == Stage::Live && pod.node.is_some())
@@ -426,27 +454,37 @@ impl World {
             Some(set) => set.owner.uid.as_deref(),
             None => pods.iter().map(|pod| pod.root()).min(),
         };
-        let of_pods = pods.iter().map(|pod| self.priority(pod)).max();
         Rank {
-            priority: train_job
-                .and_then(|job| job.priority)
-                .or(of_pods)
-                .unwrap_or_default(),
+            priority: self.asked_priority(pods).min(self.limit(&key.namespace)),
             since: ages.min().unwrap_or_default(),
             uid: uid.unwrap_or_default().to_owned(),
             key,
         }
     }
 
+    /// The priority that the pods' TrainJob asks for, or else they themselves.
+    fn asked_priority(&self, pods: &[&PodFacts]) -> i32 {
+        let asked = pods
+            .iter()
+            .find_map(|pod| self.train_jobs.get(&self.train_job_of(pod)?)?.priority);
+        let of_pods = || pods.iter().map(|pod| self.priority(pod)).max();
+        asked.or_else(of_pods).unwrap_or_default()
+    }
+
     fn priority(&self, pod: &PodFacts) -> i32 {
         let class = pod.charge.priority_class.as_deref();
-        let by_default = || self.classes.values().find(|(_, default)| *default);
         pod.priority.unwrap_or_else(|| match class {
             Some("system-node-critical") => 2_000_001_000,
             Some("system-cluster-critical") => 2_000_000_000,
             Some(name) => self.classes.get(name).map_or(0, |(value, _)| *value),
-            None => by_default().map_or(0, |(value, _)| *value),
+            None => self.ordinary_priority(),
         })
+    }
+
+    /// The priority of pods that ask for none.
+    fn ordinary_priority(&self) -> i32 {
+        let class = self.classes.values().find(|(_, default)| *default);
+        class.map_or(0, |(value, _)| *value)
     }
 
     fn obstacle(&self, pod: &PodFacts) -> Option<Cause> {

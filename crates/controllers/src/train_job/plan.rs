@@ -2,10 +2,9 @@
 
 use astrago_api::conditions::train_job as condition;
 use astrago_api::{JobSet, TrainJob, TrainJobStatus};
-use astrago_plan::{Options, effective_ttl, plan_train_job};
+use astrago_plan::{Options, deadline, effective_ttl, plan_train_job};
 use jiff::Timestamp;
 
-use super::deadline_policy::deadline;
 use super::fetch::Observed;
 use super::status::{Fatal, ended, status};
 use crate::events::{Notice, reference};

@@ -3,7 +3,7 @@
 
 use astrago_api::{ClusterTrainingRuntime, JobSet, TrainJob};
 use astrago_testkit::{Plane, eventually, runtime, train_job};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Event, Namespace, Pod};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
@@ -99,6 +99,63 @@ async fn jobs_queue_by_priority_and_age_and_small_ones_pass_only_where_they_dela
     for job in ["first", "short", "now", "big", "endless"] {
         plane.until_condition(job, "Complete").await;
     }
+}
+
+/// What a tenant writes on their own job does not bring it before the jobs of others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_priority_counts_only_as_far_as_the_namespace_allows() {
+    let plane = Plane::with_node(&[("cpu", "4"), ("memory", "64Gi"), ("pods", "100")]).await;
+    let namespaces: Api<Namespace> = Api::all(plane.client.clone());
+    let allow = |priority: &str| {
+        let annotations = json!({ "astrago.io/max-priority": priority });
+        Patch::Merge(json!({ "metadata": { "annotations": annotations } }))
+    };
+    let how = PatchParams::default();
+    namespaces
+        .patch("default", &how, &allow("0"))
+        .await
+        .unwrap();
+    plane.run_controllers();
+    plane
+        .create(&train_job("first").nodes(4).cpus(1).build())
+        .await;
+    plane.node.running("first-node-0", 3).await;
+    plane
+        .create(&train_job("older").nodes(4).cpus(1).build())
+        .await;
+    until_waiting(&plane, "older", "needs 4 CPUs, 0 free").await;
+    let mut pushy = train_job("pushy").nodes(4).cpus(1).build();
+    pushy
+        .annotations_mut()
+        .insert("astrago.io/priority".into(), "100".into());
+    plane.create(&pushy).await;
+    until_waiting(&plane, "pushy", "1 job ahead").await;
+    eventually("the job's owner is told", || async {
+        let told: Vec<_> = plane
+            .list::<Event>()
+            .await
+            .into_iter()
+            .filter(|event| event.reason.as_deref() == Some("PriorityLowered"))
+            .map(|event| (event.involved_object.name, event.message))
+            .collect();
+        let message = "priority 100 counts as 0: namespace default allows no more (its annotation astrago.io/max-priority)";
+        if told == [(Some("pushy".to_owned()), Some(message.to_owned()))] {
+            Ok(())
+        } else {
+            Err(format!("{told:?}"))
+        }
+    })
+    .await;
+    // Once it is allowed, it counts at once.
+    namespaces
+        .patch("default", &how, &allow("100"))
+        .await
+        .unwrap();
+    until_waiting(&plane, "older", "1 job ahead").await;
+    for rank in 0..4 {
+        plane.node.succeed("first-node-0", rank).await;
+    }
+    plane.node.running("pushy-node-0", 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -28,7 +28,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Error, Result, job_runtime, namespaces, snapshots};
+use super::{Error, Result, job_runtime, namespaces, places, snapshots};
 use crate::context::Context;
 use crate::form::{self, JobRequest, manifest, name};
 use crate::identity::Caller;
@@ -80,6 +80,7 @@ pub(crate) async fn create(
 fn read(context: &Context, caller: &Caller, body: &Value) -> Result<JobRequest> {
     let mut request = form::parse(body, &context.policy).map_err(Error::Invalid)?;
     check_user(caller, &request)?;
+    check_priority(context, &request)?;
     snapshots::resolve(context, &mut request)?;
     Ok(request)
 }
@@ -337,6 +338,22 @@ fn check_user(caller: &Caller, request: &JobRequest) -> Result<()> {
             caller.user, request.user_id
         ),
     })
+}
+
+/// Nobody goes before the jobs of others by their own word alone; the scheduler would not heed it.
+fn check_priority(context: &Context, request: &JobRequest) -> Result<()> {
+    let namespace = &request.namespace;
+    let highest = places::highest_priority(&context.world.read(), namespace);
+    match request.priority {
+        Some(priority) if priority > highest => Err(Error::ForbiddenField {
+            field: "priority",
+            message: format!(
+                "namespace {namespace:?} allows priorities up to {highest}; an administrator may set its annotation {}",
+                names::MAX_PRIORITY
+            ),
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn check_runtime(context: &Context, request: &JobRequest) -> Result<()> {

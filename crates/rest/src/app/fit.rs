@@ -1,10 +1,13 @@
-//! Will it fit? The scheduler's own arithmetic, asked before submitting.
+//! Will it fit? The scheduler's own rules, asked before submitting.
 
-use astrago_plan::fit::{Cluster, PodNeed, Verdict, Waiting};
+mod queue;
+
+use astrago_plan::fit::{self, Cluster, PodNeed, Waiting};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::Value;
 
-use super::places::{holds_room, queued};
+use self::queue::Candidate;
+use super::places::holds_room;
 use super::{Error, Result, create, preview};
 use crate::context::Context;
 use crate::identity::Caller;
@@ -43,35 +46,16 @@ pub(crate) fn fit(context: &Context, caller: &Caller, body: &Value) -> Result<Fi
         source: Box::new(error),
     })?;
     let (total, used) = sums(&tables);
-    let ahead = ahead(&tables, request.priority.unwrap_or(0));
-    let (verdict, reason, cause) = match cluster.verdict(&wanted) {
-        Verdict::Now(_) if ahead > 0 => (
-            FitVerdict::WouldWait,
-            match ahead {
-                1 => "there is room, but 1 job waits before it".to_owned(),
-                _ => format!("there is room, but {ahead} jobs wait before it"),
-            },
-            Cause::new("behind").with("ahead", ahead),
-        ),
-        Verdict::Now(_) => (
-            FitVerdict::FitsNow,
-            "there is room for all nodes now".to_owned(),
-            Cause::new("fits"),
-        ),
-        Verdict::Later(cause) => (
-            FitVerdict::WouldWait,
-            cause.to_string(),
-            view::cause_of(&cause),
-        ),
-        Verdict::Never(cause) => (
-            FitVerdict::NeverFits,
-            cause.to_string(),
-            view::cause_of(&cause),
-        ),
+    let estimate = estimate(context, &tables);
+    let snapshot = queue::snapshot(&tables, cluster, context.now());
+    drop(tables);
+    let candidate = Candidate {
+        needs: wanted,
+        priority: request.priority.unwrap_or(0),
+        deadline: request.deadline_seconds,
     };
-    let wait_seconds = (verdict == FitVerdict::WouldWait)
-        .then(|| estimate(context, &tables))
-        .flatten();
+    let (verdict, reason, cause) = told(queue::foresee(snapshot, candidate));
+    let wait_seconds = estimate.filter(|_| verdict == FitVerdict::WouldWait);
     Ok(Fit {
         verdict,
         reason,
@@ -83,17 +67,31 @@ pub(crate) fn fit(context: &Context, caller: &Caller, body: &Value) -> Result<Fi
     })
 }
 
-/// How many jobs would be started before a new one of this priority. One that can never fit is not
-/// among them: the scheduler does not keep room for it.
-fn ahead(tables: &Tables, priority: i64) -> usize {
-    let waits = |sentence: String| {
-        let Ok(waiting) = sentence.parse::<Waiting>();
-        !waiting.cause.is_final()
+/// The scheduler's answer, for people and for programs.
+fn told(waiting: Option<Waiting>) -> (FitVerdict, String, Cause) {
+    let Some(Waiting { cause, ahead }) = waiting else {
+        let reason = "there is room for all nodes now".to_owned();
+        return (FitVerdict::FitsNow, reason, Cause::new("fits"));
     };
-    queued(tables)
-        .into_iter()
-        .filter(|entry| entry.priority >= priority && waits(entry.job.message()))
-        .count()
+    match cause {
+        fit::Cause::Kept => {
+            let ahead = ahead.at_least();
+            let reason = match ahead {
+                1 => "there is room, but 1 job waits before it".to_owned(),
+                _ => format!("there is room, but {ahead} jobs wait before it"),
+            };
+            let cause = Cause::new("behind").with("ahead", ahead);
+            (FitVerdict::WouldWait, reason, cause)
+        }
+        cause => {
+            let verdict = if cause.is_final() {
+                FitVerdict::NeverFits
+            } else {
+                FitVerdict::WouldWait
+            };
+            (verdict, cause.to_string(), view::cause_of(&cause))
+        }
+    }
 }
 
 fn sums(tables: &Tables) -> (Amounts, Amounts) {

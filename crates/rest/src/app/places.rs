@@ -138,7 +138,10 @@ pub(super) fn queued(tables: &Tables) -> Vec<Queued> {
                 .annotations()
                 .get(names::PRIORITY)
                 .and_then(|text| text.parse().ok());
-            let priority = asked.or(pod.map(i64::from)).unwrap_or(0);
+            let priority = asked
+                .or(pod.map(i64::from))
+                .unwrap_or(0)
+                .min(highest_priority(tables, &key.namespace));
             waits.then(|| Queued {
                 key: key.clone(),
                 priority,
@@ -150,10 +153,17 @@ pub(super) fn queued(tables: &Tables) -> Vec<Queued> {
         (
             std::cmp::Reverse(entry.priority),
             entry.job.created_at(),
-            entry.key.clone(),
+            entry.job.job.uid(),
         )
     });
     queue
+}
+
+/// The highest priority that counts for jobs of a namespace.
+pub(super) fn highest_priority(tables: &Tables, namespace: &str) -> i64 {
+    let known = tables.namespaces.get(&Key::new("", namespace));
+    let annotation = known.and_then(|known| known.annotations().get(names::MAX_PRIORITY));
+    astrago_api::highest_priority(namespace, annotation.map(String::as_str), 0).into()
 }
 
 pub(crate) async fn queue(context: &Context, caller: &Caller) -> Result<Queue> {

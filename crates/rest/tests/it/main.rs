@@ -16,6 +16,7 @@ mod legacy;
 mod limits;
 mod notifications;
 mod oidc;
+mod queue;
 mod reports;
 mod schema;
 mod tokens;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use astrago_api::{JobSet, StartupPolicyOrder, TrainJob, labels};
 use astrago_plan::fit::{self, PODS, PodNeed};
+use astrago_plan::queue::{Charge, GangKey, PodKey};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
@@ -12,9 +13,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 
 use crate::context;
 use crate::queue::ObjectKey;
-use crate::scheduler::quota::Charge;
-use crate::scheduler::snapshot::{GangKey, PodKey};
-use crate::train_job::deadline_policy;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
@@ -325,7 +323,7 @@ impl TrainJobFacts {
         let priority = annotations.and_then(|annotations| annotations.get(labels::PRIORITY));
         Self {
             created: created(meta),
-            ends: deadline_policy::deadline(job),
+            ends: astrago_plan::deadline(job),
             priority: priority.and_then(|priority| priority.parse().ok()),
         }
     }

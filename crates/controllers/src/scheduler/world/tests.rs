@@ -1,6 +1,5 @@
 use std::collections::HashMap;
 
-use astrago_api::labels;
 use astrago_api::quantity::Amount;
 use astrago_plan::fit::{CPU, GPU};
 use proptest::prelude::*;
@@ -271,6 +270,14 @@ fn a_gang_is_kept_back_by(#[case] extra: Value, #[case] want: &str) {
     assert_eq!(solved, want.contains("claim"));
 }
 
+fn allowing(priority: &str) -> Namespace {
+    let annotations = json!({ "annotations": { "astrago.io/max-priority": priority } });
+    Namespace {
+        metadata: serde_json::from_value(annotations).unwrap(),
+        ..Namespace::default()
+    }
+}
+
 #[test]
 fn priority_comes_from_the_pod_its_class_or_the_default_class() {
     let class = |name: &str, value: i32, default: bool| -> PriorityClass {
@@ -282,6 +289,7 @@ fn priority_comes_from_the_pod_its_class_or_the_default_class() {
     let mut world = World::default();
     world.set_priority_class("high", Some(&class("high", 100, false)));
     world.set_priority_class("usual", Some(&class("usual", 5, true)));
+    world.set_namespace("team", Some(&allowing("100")));
     add(&mut world, "a", &json!({}));
     add(
         &mut world,
@@ -455,8 +463,20 @@ fn a_train_job_says_its_place_in_the_queue() {
     let mut train = TrainJob::default();
     train.metadata.annotations = Some([(labels::PRIORITY.to_owned(), "7".to_owned())].into());
     assert!(world.set_train_job(&key("train"), Some(&train)));
-    let priority = |world: &mut World| world.snapshot(at(1000)).pending[0].rank.priority;
-    assert_eq!(priority(&mut world), 7);
+    let gang = |world: &mut World| world.snapshot(at(1000)).pending.remove(0);
+    let priority = |world: &mut World| gang(world).rank.priority;
+    assert_eq!(
+        (priority(&mut world), gang(&mut world).lowered_from),
+        (0, Some(7)),
+        "nobody has allowed it"
+    );
+    assert!(world.set_namespace("team", Some(&allowing("5"))));
+    assert_eq!(priority(&mut world), 5);
+    assert!(world.set_namespace("team", Some(&allowing("10"))));
+    assert_eq!(
+        (priority(&mut world), gang(&mut world).lowered_from),
+        (7, None)
+    );
     train.metadata.annotations = Some([(labels::PRIORITY.to_owned(), "much".to_owned())].into());
     world.set_train_job(&key("train"), Some(&train));
     assert_eq!(priority(&mut world), 0);

@@ -23,10 +23,10 @@
 
 use std::sync::Arc;
 
-use astrago_plan::fit::{Cluster, Moment, PodNeed, Resources, Shape, place, shapes};
 use jiff::{SignedDuration, Timestamp};
 
 use super::snapshot::{Gang, Running};
+use crate::fit::{Cluster, Moment, PodNeed, Resources, Shape, place, shapes};
 
 /// With more running and waiting gangs than this, not every order of endings is tried.
 const MOST_GANGS: usize = 10;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use astrago_plan::fit::{Cause, Cluster, PodNeed, Resources, Waiting};
 use jiff::Timestamp;
 
 use super::quota::{Charge, Quota};
+use crate::fit::{Cause, Cluster, PodNeed, Resources, Waiting};
 
 /// Everything that a pass decides from.
 #[derive(Clone, Debug, Default)]
@@ -64,6 +64,8 @@ pub struct Gang {
     pub longest: Option<i64>,
     /// Something other than room that it waits for.
     pub obstacle: Option<Cause>,
+    /// The priority that it asks for, if its namespace does not allow as much.
+    pub lowered_from: Option<i32>,
 }
 
 /// A pod of a gang that needs a node.
@@ -108,6 +110,8 @@ pub struct Wait {
     /// When the newest of its pods was created.
     pub whole_since: Timestamp,
     pub waiting: Waiting,
+    /// The priority that it counts with, and the one it asks for, if its namespace does not allow as much.
+    pub lowered: Option<(i32, i32)>,
 }
 
 impl PartialOrd for Rank {

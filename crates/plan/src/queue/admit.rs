@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use astrago_plan::fit::{Ahead, Cause, Cluster, Moment, Resources, Waiting, place};
+use crate::fit::{Ahead, Cause, Cluster, Moment, Resources, Waiting, place};
 
 use super::backfill::{self, Budget, Trial};
 use super::snapshot::{Assignment, Decision, Gang, Running, Snapshot, Wait};
@@ -199,6 +199,7 @@ impl Pass {
             gang: gang.rank.key.clone(),
             pods: gang.pods.iter().map(|pod| pod.key.clone()).collect(),
             whole_since: gang.whole_since,
+            lowered: gang.lowered_from.map(|asked| (gang.rank.priority, asked)),
             waiting: Waiting {
                 cause,
                 ahead: Ahead::new(ahead),

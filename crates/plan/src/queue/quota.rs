@@ -8,9 +8,10 @@
 use std::collections::BTreeMap;
 
 use astrago_api::quantity::Amount;
-use astrago_plan::fit::{Cause, Resources};
 use k8s_openapi::api::core::v1::{ResourceQuota, ScopedResourceSelectorRequirement};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use crate::fit::{Cause, Resources};
 
 /// What a pod counts as.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use astrago_api::quantity::Amount;
-use astrago_plan::fit::{CPU, Cluster, GPU, MEMORY, NodeInfo, PODS, PodNeed, Resources};
 use jiff::Timestamp;
 
-use super::quota::{Charge, Quota};
-use super::snapshot::*;
 use super::*;
+use crate::fit::{CPU, Cluster, GPU, MEMORY, NodeInfo, PODS, PodNeed, Resources};
 
 mod bench;
 mod simulation;

@@ -14,25 +14,36 @@ struct Plot {
     pods: usize,
     each: String,
     priority: i32,
-    deadline: bool,
+    /// It is ended so many seconds after it would have ended by itself, if at all.
+    slack: Option<i64>,
 }
 
+#[derive(Default)]
 struct History {
     starts: HashMap<usize, i64>,
-    /// Whether nobody waited when the gang arrived.
-    was_first: HashMap<usize, bool>,
+    /// Gangs that nobody was before when they arrived, with the moment by which they must have room, judging by the
+    /// deadlines of those that ran then; if they do not tell, there is none.
+    firsts: HashMap<usize, Option<i64>>,
 }
 
 /// Plays the plots out second by second. After the arrival of the gang `alone`, gangs that
 /// come behind it are kept out: what remains is how it would fare if nobody could pass it.
 fn play(nodes: &[&str], plots: &[Plot], alone: Option<usize>) -> History {
+    play_with(nodes, plots, alone, None)
+}
+
+/// As [`play`], where all gangs share a quota.
+fn play_with(nodes: &[&str], plots: &[Plot], alone: Option<usize>, hard: Option<&str>) -> History {
     let base = cluster(nodes);
     let rank = |index: usize| gang_of(plots, index).rank;
-    let mut starts: HashMap<usize, i64> = HashMap::new();
-    let mut was_first = HashMap::new();
+    let History {
+        mut starts,
+        mut firsts,
+    } = History::default();
     let mut placed: BTreeMap<usize, Running> = BTreeMap::new();
     for now in 0..260 {
         placed.retain(|index, _| starts[index] + plots[*index].runs > now);
+        let before = placed.clone();
         let hidden = |index: usize| {
             alone.is_some_and(|alone| now >= plots[alone].arrives && rank(index) > rank(alone))
         };
@@ -52,6 +63,13 @@ fn play(nodes: &[&str], plots: &[Plot], alone: Option<usize>) -> History {
             snapshot.running.push(Arc::new(running.clone()));
         }
         snapshot.pending = waiting.iter().map(|index| gang_of(plots, *index)).collect();
+        let mut limit = hard.map(quota);
+        if let Some(limit) = &mut limit {
+            for pod in placed.keys().flat_map(|index| gang_of(plots, *index).pods) {
+                limit.take(&pod.charge);
+            }
+        }
+        snapshot.quotas = limit.iter().cloned().collect();
         let decision = decide(snapshot);
         let mut free = base.free.clone();
         for running in placed.values() {
@@ -69,6 +87,13 @@ fn play(nodes: &[&str], plots: &[Plot], alone: Option<usize>) -> History {
             );
             let mut held: BTreeMap<String, Resources> = BTreeMap::new();
             for (pod, (_, node)) in gang.pods.iter().zip(&assignment.pods) {
+                if let Some(limit) = &mut limit {
+                    limit.take(&pod.charge);
+                    assert!(
+                        limit.hard.covers(&limit.used),
+                        "a namespace was given more than its quota"
+                    );
+                }
                 let room = &mut free[base.position(node).unwrap()];
                 assert!(
                     room.covers(&pod.need.requests),
@@ -90,28 +115,47 @@ fn play(nodes: &[&str], plots: &[Plot], alone: Option<usize>) -> History {
             starts.insert(index, now);
         }
         for index in waiting.iter().filter(|index| plots[**index].arrives == now) {
-            let others = waiting.iter().filter(|other| *other != index);
-            let ahead = others.filter(|o| plots[**o].arrives < now || rank(**o) < rank(*index));
-            was_first.insert(*index, ahead.count() == 0);
+            if !waiting.iter().any(|other| rank(*other) < rank(*index)) {
+                firsts.insert(*index, latest(&base, &before, &gang_of(plots, *index)));
+            }
         }
         assert_eq!(decision.bind.len() + decision.wait.len(), waiting.len());
     }
-    History { starts, was_first }
+    History { starts, firsts }
+}
+
+/// The moment by which a gang has room at the latest if those that run are ended by their deadlines and by nothing else.
+fn latest(base: &Cluster, running: &BTreeMap<usize, Running>, gang: &Gang) -> Option<i64> {
+    let needs: Vec<_> = gang.pods.iter().map(|pod| (*pod.need).clone()).collect();
+    let mut moments: Vec<_> = running.values().filter_map(|gang| gang.ends).collect();
+    moments.sort_unstable();
+    moments.into_iter().find_map(|moment| {
+        let mut cluster = base.clone();
+        let left = running
+            .values()
+            .filter(|gang| gang.ends.is_none_or(|ends| ends > moment));
+        for (node, held) in left.flat_map(|gang| &gang.held) {
+            let node = base.position(node)?;
+            cluster.free[node].subtract(held);
+        }
+        let fits = matches!(cluster.verdict(&needs), crate::fit::Verdict::Now(_));
+        fits.then(|| moment.as_second())
+    })
 }
 
 fn gang_of(plots: &[Plot], index: usize) -> Gang {
     let plot = &plots[index];
     let mut gang = gang(&format!("{index:02}"), plot.arrives, plot.pods, &plot.each);
     gang.rank.priority = plot.priority;
-    gang.longest = plot.deadline.then_some(plot.runs);
+    gang.longest = plot.slack.map(|slack| plot.runs + slack);
     gang
 }
 
 fn plot(priorities: i32, deadlines: bool) -> impl Strategy<Value = Plot> {
-    let deadline = if deadlines {
-        any::<bool>().boxed()
+    let slack = if deadlines {
+        prop::option::of(0_i64..6).boxed()
     } else {
-        Just(false).boxed()
+        Just(None).boxed()
     };
     (
         0_i64..12,
@@ -120,9 +164,9 @@ fn plot(priorities: i32, deadlines: bool) -> impl Strategy<Value = Plot> {
         0_u32..5,
         0_u32..4,
         0..priorities,
-        deadline,
+        slack,
     )
-        .prop_map(|(arrives, runs, pods, cpu, gpu, priority, deadline)| {
+        .prop_map(|(arrives, runs, pods, cpu, gpu, priority, slack)| {
             let each = format!("cpu={} gpu={gpu}", cpu.max(u32::from(gpu == 0)));
             Plot {
                 arrives,
@@ -130,7 +174,7 @@ fn plot(priorities: i32, deadlines: bool) -> impl Strategy<Value = Plot> {
                 pods,
                 each,
                 priority,
-                deadline,
+                slack,
             }
         })
 }
@@ -156,9 +200,52 @@ proptest! {
     #[test]
     fn on_several_nodes_the_first_is_not_delayed(plots in prop::collection::vec(plot(1, false), 1..9)) {
         let history = play(SEVERAL, &plots, None);
-        for (index, _) in history.was_first.iter().filter(|(_, first)| **first) {
+        for index in history.firsts.keys() {
             let alone = play(SEVERAL, &plots, Some(*index));
             prop_assert_eq!(history.starts.get(index), alone.starts.get(index), "gang {}", index);
+        }
+    }
+
+    /// Whatever the priorities and deadlines: whoever is first, and stays so, starts when it would start if nobody could
+    /// pass it, or else by the moment that the deadlines of those that ran when it came have promised it.
+    #[test]
+    fn nobody_who_passes_delays_the_first(
+        one in any::<bool>(),
+        plots in prop::collection::vec(plot(3, true), 1..10),
+    ) {
+        let nodes = if one { ONE } else { SEVERAL };
+        let history = play(nodes, &plots, None);
+        for (index, promised) in &history.firsts {
+            let rank = gang_of(&plots, *index).rank;
+            let overtaken = (0..plots.len()).any(|other| {
+                plots[other].arrives > plots[*index].arrives && gang_of(&plots, other).rank < rank
+            });
+            if overtaken {
+                continue;
+            }
+            let alone = play(nodes, &plots, Some(*index));
+            let (got, undisturbed) = (history.starts.get(index), alone.starts.get(index));
+            let bound = undisturbed.map(|start| promised.unwrap_or(*start).max(*start));
+            prop_assert_eq!(got.is_some(), bound.is_some());
+            prop_assert!(got <= bound.as_ref(), "gang {}: {:?}, promised {:?}", index, got, bound);
+        }
+    }
+
+    /// No namespace has more than its quota, and what fits into the quota is started in the end.
+    #[test]
+    fn a_quota_is_kept(
+        cpus in 1_u32..12,
+        plots in prop::collection::vec(plot(2, true), 1..10),
+    ) {
+        let hard = format!("requests.cpu={cpus} pods=5");
+        let history = play_with(SEVERAL, &plots, None, Some(&hard));
+        for (index, plot) in plots.iter().enumerate() {
+            let gang = gang_of(&plots, index);
+            let needs: Vec<_> = gang.pods.iter().map(|pod| (*pod.need).clone()).collect();
+            let fits = matches!(cluster(SEVERAL).verdict(&needs), crate::fit::Verdict::Now(_));
+            let each: u32 = plot.each.split(' ').next().and_then(|cpu| cpu.strip_prefix("cpu=")?.parse().ok()).unwrap();
+            let allowed = u32::try_from(plot.pods).unwrap() * each <= cpus;
+            prop_assert_eq!(history.starts.contains_key(&index), fits && allowed, "gang {}", index);
         }
     }
 
@@ -170,7 +257,7 @@ proptest! {
         for (index, _) in plots.iter().enumerate() {
             let gang = gang_of(&plots, index);
             let needs: Vec<_> = gang.pods.iter().map(|pod| pod.need.as_ref().clone()).collect();
-            let fits = matches!(cluster(SEVERAL).verdict(&needs), astrago_plan::fit::Verdict::Now(_));
+            let fits = matches!(cluster(SEVERAL).verdict(&needs), crate::fit::Verdict::Now(_));
             prop_assert_eq!(history.starts.contains_key(&index), fits, "gang {}", index);
         }
     }
