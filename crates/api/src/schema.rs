@@ -13,7 +13,7 @@
 
 mod defaults;
 mod lists;
-mod rules;
+pub(crate) mod rules;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceValidation, JSONSchemaProps,

@@ -7,13 +7,13 @@
 use serde_json::{Value, json};
 
 use super::framework::Framework;
+use crate::schema::rules::{LONGEST_NAME, bound_containers};
 
 /// More pods than that are a mistake, and would be made one by one.
 pub const MOST_REPLICAS: i32 = 10_000;
 
 /// So that the API server can tell beforehand what checking a rule costs at most.
 const MOST_TYPES: usize = 16;
-const MOST_CONTAINERS: usize = 64;
 
 /// Adds the rules of a kind to the schema of its objects.
 pub(super) fn add(framework: &Framework, schema: &mut Value) {
@@ -23,6 +23,9 @@ pub(super) fn add(framework: &Framework, schema: &mut Value) {
         return;
     };
     extend(spec, of_spec(framework));
+    if let Some(name) = spec.pointer_mut("/properties/mainContainer") {
+        name["maxLength"] = json!(LONGEST_NAME);
+    }
     if let Some(policy) = spec.pointer_mut("/properties/runPolicy/properties") {
         for field in [
             "backoffLimit",
@@ -45,7 +48,7 @@ pub(super) fn add(framework: &Framework, schema: &mut Value) {
     extend(replica, of_replica(framework));
     let containers = "/properties/template/properties/spec/properties/containers";
     if let Some(containers) = replica.pointer_mut(containers) {
-        containers["maxItems"] = json!(MOST_CONTAINERS);
+        bound_containers(containers);
         if let Some(container) = containers.get_mut("items") {
             extend(
                 container,

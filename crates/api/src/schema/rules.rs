@@ -26,6 +26,16 @@ const IMMUTABLE: [&str; 7] = [
 /// Where the fields of the set of Jobs are in the schema of a runtime.
 const SET_OF_RUNTIME: &str = "/properties/spec/properties/template/properties/spec/properties";
 
+/// Bounds a list of containers, so that an API server can tell beforehand what comparing their names costs at
+/// most. Kubernetes takes no longer name.
+pub(crate) fn bound_containers(containers: &mut Value) {
+    containers["maxItems"] = json!(64);
+    containers["items"]["properties"]["name"]["maxLength"] = json!(LONGEST_NAME);
+}
+
+/// Of a container, as Kubernetes has it.
+pub(crate) const LONGEST_NAME: usize = 63;
+
 /// Adds the rules of a kind, and takes away those that it shares a type with but not the sense of.
 pub(super) fn add(kind: &str, schema: &mut Value) {
     match kind {
@@ -57,12 +67,11 @@ fn add_to_runtime(schema: &mut Value) {
     let Some(jobs) = schema.pointer_mut(&jobs) else {
         return;
     };
-    // Bounds, so that an API server can tell beforehand what checking costs at most.
     jobs["maxItems"] = json!(64);
     let containers = "/items/properties/template/properties/spec/properties/template/properties/spec\
         /properties/containers";
     if let Some(containers) = jobs.pointer_mut(containers) {
-        containers["maxItems"] = json!(64);
+        bound_containers(containers);
     }
     let step = format!("self.template.metadata.labels['{TRAIN_JOB_ANCESTOR_STEP}']");
     let labelled = format!(
