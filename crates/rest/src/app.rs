@@ -124,6 +124,11 @@ impl Error {
         }
     }
 
+    /// Whether the API server gave no answer, rather than this one.
+    pub(crate) fn is_outage(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::TooManyRequests(_))
+    }
+
     /// Turns an answer of the API server into ours. What it refuses is the caller's matter, and
     /// what it cannot do is ours.
     pub(crate) fn cluster(operation: &'static str, error: kube::Error) -> Self {

@@ -21,6 +21,7 @@ use crate::limits::{Limiter, Limits};
 use crate::logbook::Logbook;
 use crate::oidc::{Oidc, OidcOptions};
 use crate::outbound::Outbound;
+use crate::patience::impatient;
 use crate::snapshots::Snapshots;
 use crate::world::World;
 
@@ -143,12 +144,14 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn new(options: Options, stop: CancellationToken) -> app::Result<Self> {
         std::fs::create_dir_all(&options.directory).map_err(Error::disk)?;
+        let client = impatient(&options.client);
+        let bearer = options.bearer_client.as_ref().map(impatient);
         Ok(Self {
             history: History::open(&options.directory).map_err(Error::disk)?,
             logbook: Logbook::open(&options.directory).map_err(Error::disk)?,
             snapshots: Snapshots::new(snapshots_folder(&options.directory)),
             mounts_snapshots: options.mounts_snapshots,
-            gate: Gate::new(options.client.clone(), options.bearer_client),
+            gate: Gate::new(client.clone(), bearer),
             world: World::new(),
             idempotency: Idempotency::default(),
             retention: options.retention,
@@ -172,7 +175,7 @@ impl Context {
                 }
             })?,
             deliveries: Notify::new(),
-            client: options.client,
+            client,
             authentication: options.authentication,
             policy: options.policy,
             cluster: RwLock::new(Arc::new(options.cluster)),

@@ -28,6 +28,10 @@ const TOKEN_LIFETIME: Duration = Duration::from_secs(10);
 /// How long an answer about a right is believed.
 const ACCESS_LIFETIME: Duration = Duration::from_secs(5);
 
+/// While the API server does not answer at all, what it said before is believed for this long: users go on seeing their
+/// jobs, and nothing can be changed anyway.
+const OUTAGE: Duration = Duration::from_mins(15);
+
 /// A person or program that has proved who it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
@@ -147,6 +151,19 @@ impl Gate {
         if let Some(known) = self.tokens.get(&digest) {
             return known.ok_or(Error::Unauthenticated);
         }
+        let caller = match self.review(token).await {
+            Ok(caller) => caller,
+            Err(error) => {
+                let before = self.tokens.within(&digest, OUTAGE).flatten();
+                return before.filter(|_| error.is_outage()).ok_or(error);
+            }
+        };
+        self.tokens.put(digest, caller.clone());
+        caller.ok_or(Error::Unauthenticated)
+    }
+
+    /// Asks the API server about a token.
+    async fn review(&self, token: &str) -> Result<Option<Caller>> {
         let review = TokenReview {
             spec: TokenReviewSpec {
                 token: token.to_owned(),
@@ -175,16 +192,14 @@ impl Gate {
                     credential: Some(Credential(token.into())),
                 })
             });
-        let caller = match caller {
+        Ok(match caller {
             Some(mut caller) if self.bearer.is_some() => {
                 // On a cluster administrators are those whom its rules make so.
                 caller.admin = self.may(&caller, &Access::everything()).await?;
                 Some(caller)
             }
             other => other,
-        };
-        self.tokens.put(digest, caller.clone());
-        caller.ok_or(Error::Unauthenticated)
+        })
     }
 
     /// Asks again about every token; one of them was taken back.
@@ -220,7 +235,14 @@ impl Gate {
         let review = api
             .create(&PostParams::default(), &review)
             .await
-            .map_err(|error| Error::cluster("check the caller's rights", error))?;
+            .map_err(|error| Error::cluster("check the caller's rights", error));
+        let review = match review {
+            Ok(review) => review,
+            Err(error) => {
+                let before = self.rights.within(&key, OUTAGE);
+                return before.filter(|_| error.is_outage()).ok_or(error);
+            }
+        };
         let allowed = review.status.is_some_and(|status| status.allowed);
         self.rights.put(key, allowed);
         Ok(allowed)
@@ -308,9 +330,14 @@ impl<K: std::hash::Hash + Eq, V: Clone> Memory<K, V> {
     }
 
     fn get(&self, key: &K) -> Option<V> {
+        self.within(key, self.lifetime)
+    }
+
+    /// An answer that may be older than answers are believed for.
+    fn within(&self, key: &K, age: Duration) -> Option<V> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, value) = entries.get(key)?;
-        (at.elapsed() < self.lifetime).then(|| value.clone())
+        (at.elapsed() < age).then(|| value.clone())
     }
 
     fn clear(&self) {

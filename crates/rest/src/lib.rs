@@ -28,6 +28,7 @@ pub mod model;
 mod names;
 mod oidc;
 mod outbound;
+mod patience;
 mod progress;
 mod routes;
 mod signature;
@@ -142,8 +143,12 @@ async fn watch_cluster(context: Arc<Context>) {
         context.set_connected(matches!(answer, Ok(Ok(_))));
         // While the API server is away, what was known before stays.
         if turn.is_multiple_of(PROBES_PER_DETECTION)
-            && let Ok(cluster) = Cluster::detect(&context.client).await
+            && let Ok(mut cluster) = Cluster::detect(&context.client).await
         {
+            if context.manages_users {
+                // On one machine the definitions are ours whoever runs the jobs; that was said at the start.
+                cluster.extended = context.cluster().extended;
+            }
             context.set_cluster(cluster);
         }
     }

@@ -34,7 +34,9 @@ pub(crate) async fn upload<E>(
 where
     E: std::error::Error + Send + Sync + 'static,
 {
-    let user = name::user_label(&caller.user).map_err(|message| Error::invalid("user", message))?;
+    let user = caller
+        .label()
+        .map_err(|message| Error::invalid("user", message))?;
     if caller.is_admin() {
         name::check_label(namespace).map_err(|message| Error::invalid("namespace", message))?;
     } else {
