@@ -5,7 +5,10 @@ import { join, resolve } from 'node:path';
 
 import { preview } from 'vite';
 
-/** A real `astrago up` with its own data, on ports of its own. */
+/**
+ * A real `astrago up` with its own data, on ports of its own; or one that runs already, such as an `astrago serve`
+ * before a cluster, for the tests with the tag `@cluster`.
+ */
 export class Server {
   private process: ChildProcess | undefined;
   private page: Page | undefined;
@@ -25,11 +28,19 @@ export class Server {
   }
 
   get token(): string {
+    const given = process.env['ASTRAGO_E2E_TOKEN'];
+    if (given !== undefined) return given;
     return readFileSync(join(this.directory, 'admin.token'), 'utf8').trim();
   }
 
   /** Starts, or starts again with the same data and addresses. */
   async start(): Promise<void> {
+    const running = process.env['ASTRAGO_E2E_SERVER'];
+    if (running !== undefined) {
+      this.address = new URL(running).host;
+      this.page ??= await pageOf(running);
+      return;
+    }
     const child = spawn(binary(), [
       ...['up', '--stop-pods', '--data-dir', this.directory],
       ...['--listen', this.address, '--kube-listen', this.kubeAddress],

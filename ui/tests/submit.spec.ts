@@ -8,54 +8,58 @@ async function amount(page: Page, label: string, value: string) {
   await page.getByRole('textbox', { name: label, exact: true }).fill(value);
 }
 
-test('submits, watches, reads logs, sees the curve, clones and deletes', async ({ app: page }) => {
-  await page.goto('/submit');
-  await page.getByRole('radio', { name: 'PyTorch' }).click();
-  await page.getByRole('textbox', { name: 'Nodes' }).fill('2');
-  await page.getByRole('textbox', { name: 'Name', exact: true }).fill('from-the-page');
-  await page.getByRole('textbox', { name: 'train.py' }).fill(script(30, 0.1));
-  await page.getByRole('textbox', { name: 'Command' }).fill(COMMAND);
-  await amount(page, 'CPU Request', '0.1');
-  await amount(page, 'Memory (GB) Request', '0.1');
-  await expect(page.locator('[data-fit=fits_now]')).toBeVisible();
-  await page.getByRole('button', { name: 'Submit', exact: true }).click();
+test(
+  'submits, watches, reads logs, sees the curve, clones and deletes',
+  { tag: '@cluster' },
+  async ({ app: page }) => {
+    await page.goto('/submit');
+    await page.getByRole('radio', { name: 'PyTorch' }).click();
+    await page.getByRole('textbox', { name: 'Nodes' }).fill('2');
+    await page.getByRole('textbox', { name: 'Name', exact: true }).fill('from-the-page');
+    await page.getByRole('textbox', { name: 'train.py' }).fill(script(30, 0.1));
+    await page.getByRole('textbox', { name: 'Command' }).fill(COMMAND);
+    await amount(page, 'CPU Request', '0.1');
+    await amount(page, 'Memory (GB) Request', '0.1');
+    await expect(page.locator('[data-fit=fits_now]')).toBeVisible();
+    await page.getByRole('button', { name: 'Submit', exact: true }).click();
 
-  await expect(page).toHaveURL(/\/jobs\/default\/from-the-page$/);
-  const state = page.getByRole('main').locator('[data-state]').first();
-  await expect(state).toHaveText('Running');
-  await expect(page.locator('[data-worker]')).toHaveCount(2);
+    await expect(page).toHaveURL(/\/jobs\/default\/from-the-page$/);
+    const state = page.getByRole('main').locator('[data-state]').first();
+    await expect(state).toHaveText('Running');
+    await expect(page.locator('[data-worker]')).toHaveCount(2);
 
-  await page.getByRole('tab', { name: 'Logs' }).click();
-  const log = page.getByRole('log');
-  await expect(log).toContainText('Epoch 1, Batch 3/30');
-  await expect(log).toContainText('done');
-  await expect(state).toHaveText('Complete');
-  await page.getByRole('textbox', { name: 'Search in the log' }).fill('Batch 7/');
-  await page.keyboard.press('Enter');
-  await expect(page.locator('[data-hit]')).toContainText('Batch 7/30');
+    await page.getByRole('tab', { name: 'Logs' }).click();
+    const log = page.getByRole('log');
+    await expect(log).toContainText('Epoch 1, Batch 3/30');
+    await expect(log).toContainText('done');
+    await expect(state).toHaveText('Complete');
+    await page.getByRole('textbox', { name: 'Search in the log' }).fill('Batch 7/');
+    await page.keyboard.press('Enter');
+    await expect(page.locator('[data-hit]')).toContainText('Batch 7/30');
 
-  await page.getByRole('tab', { name: 'Metrics' }).click();
-  await expect(page.locator('[data-metric=loss] canvas')).toBeVisible();
-  await expect(page.locator('[data-metric=loss]')).toContainText('#1');
+    await page.getByRole('tab', { name: 'Metrics' }).click();
+    await expect(page.locator('[data-metric=loss] canvas')).toBeVisible();
+    await expect(page.locator('[data-metric=loss]')).toContainText('#1');
 
-  await page.getByRole('tab', { name: 'Events' }).click();
-  await expect(page.getByRole('row').nth(1)).toBeVisible();
-  await page.getByRole('tab', { name: 'YAML' }).click();
-  await expect(page.getByRole('textbox', { name: 'YAML' })).toContainText('kind: TrainJob');
+    await page.getByRole('tab', { name: 'Events' }).click();
+    await expect(page.getByRole('row').nth(1)).toBeVisible();
+    await page.getByRole('tab', { name: 'YAML' }).click();
+    await expect(page.getByRole('textbox', { name: 'YAML' })).toContainText('kind: TrainJob');
 
-  await page.getByRole('tab', { name: 'Preview' }).click();
-  await expect(page.getByRole('textbox', { name: 'Pods' })).toContainText('kind: Pod');
+    await page.getByRole('tab', { name: 'Preview' }).click();
+    await expect(page.getByRole('textbox', { name: 'Pods' })).toContainText('kind: Pod');
 
-  await page.getByRole('button', { name: 'Clone' }).click();
-  await expect(page.getByRole('textbox', { name: 'Command' })).toHaveValue(COMMAND);
-  await expect(page.getByRole('textbox', { name: 'train.py' })).toContainText('Epoch 1');
-  await page.goBack();
+    await page.getByRole('button', { name: 'Clone' }).click();
+    await expect(page.getByRole('textbox', { name: 'Command' })).toHaveValue(COMMAND);
+    await expect(page.getByRole('textbox', { name: 'train.py' })).toContainText('Epoch 1');
+    await page.goBack();
 
-  await page.getByRole('button', { name: 'Delete' }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
-  await expect(page).toHaveURL(/\/jobs$/);
-  await expect(page.locator('[data-job=from-the-page]')).toHaveCount(0);
-});
+    await page.getByRole('button', { name: 'Delete' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+    await expect(page).toHaveURL(/\/jobs$/);
+    await expect(page.locator('[data-job=from-the-page]')).toHaveCount(0);
+  },
+);
 
 test('shows what will be made and says what is wrong while one types', async ({ app: page }) => {
   await page.goto('/submit');

@@ -3,11 +3,12 @@
 
 use serde_json::{Value, json};
 
+use crate::harness::cluster::Cluster;
 use crate::harness::target::Target;
-use crate::harness::{Up, can_run_pods, has_kubectl};
+use crate::harness::{Up, astrago, can_run_pods, has_kubectl};
 
 /// Whether the tests run on a Kubernetes cluster; says so where they do not.
-fn on_kubernetes() -> bool {
+pub(crate) fn on_kubernetes() -> bool {
     let found = Target::chosen().kubernetes;
     if !found {
         println!("does not apply to this target: the API server is ours");
@@ -24,7 +25,7 @@ fn the_cluster_says_whose_trainer_it_has() {
     let up = Up::start(&["--no-node", "--no-auth"]);
     let (code, cluster) = up.get("/api/cluster");
     assert_eq!(code, 200, "{cluster}");
-    let old = target.kubernetes && target.kubeflow.is_some_and(|it| it.trainer == "v2.1.0");
+    let old = target.kubernetes && target.is_kubeflow_2_1();
     let want = if old {
         "podTemplateOverrides"
     } else {
@@ -37,15 +38,104 @@ fn the_cluster_says_whose_trainer_it_has() {
         "{cluster}"
     );
     assert_eq!(cluster["connected"], true, "{cluster}");
-    assert_eq!(cluster["kueue"], false, "{cluster}");
+    for absent in ["kueue", "volcano", "metrics", "karpenter"] {
+        assert_eq!(cluster[absent], false, "{cluster}");
+    }
+    // Our own definitions have those of v1; Kubeflow Trainer's do not.
+    let v1 = !target.kubernetes || target.kubeflow.is_none();
+    assert_eq!(cluster["training_operator_v1"], v1, "{cluster}");
+    let published = if old { Value::Null } else { json!("v2.3.0") };
+    assert_eq!(cluster["trainer_version"], published, "{cluster}");
     let version = cluster["kubernetes_version"].as_str().unwrap();
     assert!(version.starts_with("v1."), "{cluster}");
     let doctor = up.run(&["doctor"]);
     let said = String::from_utf8_lossy(&doctor.stdout);
     assert!(said.contains(version) && said.contains(want), "{said}");
+    let whose = match (target.kubeflow, old) {
+        (None, _) => "Astrago's controllers",
+        (Some(_), true) => "Kubeflow Trainer up to v2.1",
+        (Some(_), false) => "Kubeflow Trainer v2.3.0",
+    };
+    assert!(said.contains(whose), "{said}");
+    if !target.kubernetes || target.kubeflow.is_some() {
+        return;
+    }
+    // What is installed later is noticed, without a new start.
+    let served = |group: &str, kind: &str| {
+        let (plural, lower) = (format!("{}s", kind.to_lowercase()), kind.to_lowercase());
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": { "name": format!("{plural}.{group}") },
+            "spec": {
+                "group": group, "scope": "Cluster",
+                "names": { "kind": kind, "plural": plural, "singular": lower },
+                "versions": [{ "name": "v1", "served": true, "storage": true, "schema": {
+                    "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
+                } }],
+            },
+        })
+    };
+    let others = [
+        ("kueue", served("kueue.x-k8s.io", "ClusterQueue"), "Kueue"),
+        (
+            "volcano",
+            served("scheduling.volcano.sh", "Queue"),
+            "Volcano",
+        ),
+        ("karpenter", served("karpenter.sh", "NodePool"), "Karpenter"),
+    ];
+    for (_, definition, _) in &others {
+        let file = up.folder.path().join("definition.json");
+        let mut definition = definition.clone();
+        // Groups below k8s.io belong to whom Kubernetes gave them.
+        definition["metadata"]["annotations"] =
+            json!({ "api-approved.kubernetes.io": "unapproved, a test" });
+        std::fs::write(&file, definition.to_string()).unwrap();
+        up.kubectl(&["apply", "--server-side", "-f", file.to_str().unwrap()]);
+    }
+    up.eventually("that what was installed later is noticed", |up| {
+        let (_, cluster) = up.get("/api/cluster");
+        if others.iter().all(|(name, _, _)| cluster[*name] == true) {
+            Ok(())
+        } else {
+            Err(cluster)
+        }
+    });
+    let doctor = up.run(&["doctor"]);
+    let said = String::from_utf8_lossy(&doctor.stdout);
+    for (_, _, name) in &others {
+        assert!(said.contains(name), "{said}");
+    }
 }
 
-fn form(user: &str, namespace: &str, code: &str) -> Value {
+/// Whoever starts the server on a cluster that has no Trainer learns what to do.
+#[test]
+fn a_cluster_without_a_trainer_says_what_is_missing() {
+    if !on_kubernetes() || !has_kubectl() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = Cluster::bare(folder.path());
+    let output = astrago()
+        .args(["serve", "--listen", "127.0.0.1:0", "--kubeconfig"])
+        .arg(cluster.kubeconfig())
+        .arg("--data-dir")
+        .arg(folder.path().join("data"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for want in [
+        "this cluster has no TrainJobs",
+        "install Kubeflow Trainer",
+        "astrago controllers",
+        "deploy/kustomize/overlays/standalone",
+    ] {
+        assert!(said.contains(want), "{said}");
+    }
+}
+
+pub(crate) fn form(user: &str, namespace: &str, code: &str) -> Value {
     json!({
         "user_id": user, "namespace": namespace, "framework": "pytorch", "training_code": code,
         "num_nodes": 2, "cpu_request": "100m", "memory_limit": "256Mi",
@@ -219,7 +309,7 @@ fn an_api_server_that_goes_and_comes_back_costs_no_job() {
 }
 
 /// The uids of the pods of a namespace.
-fn pods(up: &Up, namespace: &str) -> Vec<String> {
+pub(crate) fn pods(up: &Up, namespace: &str) -> Vec<String> {
     let path = "jsonpath={.items[*].metadata.uid}";
     let found = up.kubectl(&["-n", namespace, "get", "pods", "-o", path]);
     let mut uids: Vec<String> = found.split_whitespace().map(str::to_owned).collect();

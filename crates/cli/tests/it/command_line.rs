@@ -83,6 +83,12 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
 /// The command line trusts whom it is told to trust, and nobody else.
 #[test]
 fn the_rest_api_is_served_over_tls() {
+    if !applies(
+        |target| !target.kubernetes,
+        "in a cluster TLS ends before the server",
+    ) {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let key = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let (cert, secret) = (
@@ -252,13 +258,11 @@ fn wrong_requests_are_answered_and_leave_nothing_behind() {
         assert_eq!(code, want, "{path} {answer}");
         assert!(answer["error"]["message"].is_string(), "{path} {answer}");
     }
-    let (code, _) = up.request(
-        "GET",
-        "/api/trainjobs",
-        None,
-        &["origin: http://evil.example"],
-    );
-    assert_eq!(code, 403);
+    // Of a server that asks for no token; one that does, as on a cluster, cannot be used by another's page.
+    if !Target::chosen().kubernetes {
+        let origin = ["origin: http://evil.example"];
+        assert_eq!(up.request("GET", "/api/trainjobs", None, &origin).0, 403);
+    }
     let (_, namespaces) = up.get("/api/namespaces");
     assert!(!namespaces.to_string().contains("Team"));
 }

@@ -44,7 +44,7 @@ fn the_plan_is_what_kubeflow_makes_but_for_the_listed_differences() {
         println!("does not apply to this target: Kubeflow Trainer on Kubernetes is compared");
         return;
     }
-    let old = target.kubeflow.is_some_and(|it| it.trainer == "v2.1.0");
+    let old = target.is_kubeflow_2_1();
     let up = Up::start(&["--no-node", "--no-auth"]);
     up.kubectl(&["create", "namespace", "team"]);
     let mut unexpected = Vec::new();
@@ -106,7 +106,7 @@ fn jobs(old: bool) -> BTreeMap<String, Value> {
 }
 
 /// `podTemplateOverrides` as `runtimePatches`.
-fn to_patches(job: &mut Value) {
+pub(crate) fn to_patches(job: &mut Value) {
     let Some(overrides) = take(job, "podTemplateOverrides") else {
         return;
     };

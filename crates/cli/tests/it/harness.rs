@@ -89,8 +89,10 @@ pub(crate) struct Up {
     child: Child,
     pub(crate) folder: tempfile::TempDir,
     pub(crate) address: String,
+    /// The administrator's token of a cluster. There the server always asks who is calling, so that it
+    /// runs with the rights of deploy/; for a test that wants `--no-auth`, the harness answers.
     token: Option<String>,
-    // Dropped in this order, after the server itself.
+    answers: bool,
     node: Option<Process>,
     kubeflow: Option<Kubeflow>,
     pub(crate) cluster: Option<Cluster>,
@@ -120,6 +122,7 @@ impl Up {
             folder,
             address,
             token: None,
+            answers: false,
             node: None,
             kubeflow,
             cluster: None,
@@ -139,6 +142,7 @@ impl Up {
             folder,
             address,
             token: None,
+            answers: false,
             node: None,
             kubeflow: None,
             cluster: None,
@@ -147,51 +151,29 @@ impl Up {
 
     fn start_on_kubernetes(folder: tempfile::TempDir, target: Target, flags: &[&str]) -> Self {
         let cluster = Cluster::start(folder.path(), target);
-        let node = (!flags.contains(&"--no-node")).then(|| {
-            let mut command = astrago();
-            command
-                .args(["node", "--name", "machine", "--kubeconfig"])
-                .arg(cluster.kubeconfig())
-                .arg("--kubelet-client-ca")
-                .arg(cluster.certificate_authority())
-                .arg("--data-dir")
-                .arg(folder.path().join("data"))
-                .args(chosen(
-                    flags,
-                    &["--capacity", "--python", "--allow-host-path"],
-                ))
-                .args(flags.iter().filter(|flag| **flag == "--stop-pods"));
-            Process::start(folder.path(), "astrago-node", &mut command)
-        });
-        let no_auth = flags.contains(&"--no-auth");
-        let token = (!no_auth).then(|| {
-            let token = cluster.token("kube-system", "tester");
-            let account = "--serviceaccount=kube-system:tester";
-            let role = "--clusterrole=cluster-admin";
-            cluster.kubectl(&["create", "clusterrolebinding", "tester", role, account]);
-            token
-        });
-        let kubeconfig = if no_auth {
-            cluster.kubeconfig()
-        } else {
-            cluster.server_kubeconfig()
-        };
+        let node = start_node(folder.path(), &cluster, flags);
+        let token = cluster.token("kube-system", "tester");
+        let account = "--serviceaccount=kube-system:tester";
+        let role = "--clusterrole=cluster-admin";
+        cluster.kubectl(&["create", "clusterrolebinding", "tester", role, account]);
         let (child, address) = spawn_ready(
-            &mut serve_command(folder.path(), &kubeconfig, no_auth),
+            &mut serve_command(folder.path(), &cluster.server_kubeconfig()),
             folder.path(),
         );
         Self {
             child,
             folder,
             address,
-            token,
+            token: Some(token),
+            answers: flags.contains(&"--no-auth"),
             node,
             kubeflow: None,
             cluster: Some(cluster),
         }
     }
 
-    /// Kills it as a power cut would and starts it again on the same data; pods go on meanwhile.
+    /// Kills it as a power cut would and starts it again on the same data; pods go on meanwhile. On a
+    /// cluster that is the API server, the node, our controllers and the REST API.
     pub(crate) fn kill_and_start(&mut self, flags: &[&str]) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -199,10 +181,15 @@ impl Up {
         let mut command = match &mut self.cluster {
             None => up_command(folder, flags),
             Some(cluster) => {
+                if let Some(node) = &mut self.node {
+                    node.kill();
+                }
+                cluster.kill_controllers();
                 cluster.kill_api_server();
                 cluster.start_api_server();
-                let no_auth = flags.contains(&"--no-auth");
-                serve_command(folder, &cluster.kubeconfig(), no_auth)
+                cluster.start_own_controllers();
+                self.node = start_node(folder, cluster, flags);
+                serve_command(folder, &cluster.server_kubeconfig())
             }
         };
         let (child, address) = spawn_ready(&mut command, folder);
@@ -236,15 +223,52 @@ impl Up {
     /// Runs a command against this server.
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         let mut command = astrago();
-        if self.cluster.is_some() {
-            let address = format!("http://{}", self.address);
-            command.env("ASTRAGO_SERVER", address);
-            command.envs(self.token.iter().map(|token| ("ASTRAGO_TOKEN", token)));
-        } else {
-            let data = self.folder.path().join("data");
-            command.arg("--data-dir").arg(data);
+        command.envs(self.client()).args(arguments);
+        command.output().unwrap()
+    }
+
+    /// The variables by which `astrago` finds this server.
+    pub(crate) fn client(&self) -> Vec<(&'static str, String)> {
+        match &self.token {
+            Some(token) => vec![
+                ("ASTRAGO_SERVER", format!("http://{}", self.address)),
+                ("ASTRAGO_TOKEN", token.clone()),
+            ],
+            None => {
+                let data = self.folder.path().join("data");
+                vec![("ASTRAGO_DATA_DIR", data.display().to_string())]
+            }
         }
-        command.args(arguments).output().unwrap()
+    }
+
+    /// The header with the administrator's token.
+    pub(crate) fn bearer(&self) -> String {
+        let token = self.token.clone().unwrap_or_else(|| {
+            let file = self.folder.path().join("data/admin.token");
+            std::fs::read_to_string(file).unwrap().trim().to_owned()
+        });
+        format!("authorization: Bearer {token}")
+    }
+
+    /// Where the node keeps its pods, and the REST API its history.
+    pub(crate) fn node_data(&self) -> PathBuf {
+        let alone = self.cluster.is_some();
+        let folder = if alone {
+            "data/node-alone"
+        } else {
+            "data/node"
+        };
+        self.folder.path().join(folder)
+    }
+
+    pub(crate) fn history(&self) -> PathBuf {
+        let alone = self.cluster.is_some();
+        let folder = if alone {
+            "data/serve/history"
+        } else {
+            "data/history"
+        };
+        self.folder.path().join(folder)
     }
 
     pub(crate) fn get(&self, path: &str) -> (u16, Value) {
@@ -270,7 +294,9 @@ impl Up {
             self.address,
             body.len()
         );
-        for header in headers {
+        let own = self.answers && !headers.iter().any(|it| it.starts_with("authorization:"));
+        let own = own.then(|| self.bearer());
+        for header in headers.iter().copied().chain(own.as_deref()) {
             head.push_str(header);
             head.push_str("\r\n");
         }
@@ -340,6 +366,10 @@ impl Drop for Up {
     /// pods, and SIGKILL follows for a server that does not answer.
     fn drop(&mut self) {
         process::terminate(&mut self.child, Duration::from_secs(20));
+        // Before the folder goes, in which the node finds its pods, and while there is still an API server.
+        drop(self.node.take());
+        drop(self.kubeflow.take());
+        drop(self.cluster.take());
     }
 }
 
@@ -359,16 +389,34 @@ fn up_command(folder: &Path, flags: &[&str]) -> Command {
     command
 }
 
-fn serve_command(folder: &Path, kubeconfig: &Path, no_auth: bool) -> Command {
+/// `astrago node` with those of the flags of `astrago up` that are a node's.
+fn start_node(folder: &Path, cluster: &Cluster, flags: &[&str]) -> Option<Process> {
+    if flags.contains(&"--no-node") {
+        return None;
+    }
+    let mut command = astrago();
+    command
+        .args(["node", "--name", "machine", "--kubeconfig"])
+        .arg(cluster.kubeconfig())
+        .arg("--kubelet-client-ca")
+        .arg(cluster.certificate_authority())
+        .arg("--data-dir")
+        .arg(folder.join("data"))
+        .args(chosen(
+            flags,
+            &["--capacity", "--python", "--allow-host-path"],
+        ))
+        .args(flags.iter().filter(|flag| **flag == "--stop-pods"));
+    Some(Process::start(folder, "astrago-node", &mut command).gentle())
+}
+
+fn serve_command(folder: &Path, kubeconfig: &Path) -> Command {
     let mut command = astrago();
     command.args(["serve", "--listen", "127.0.0.1:0", "--kubeconfig"]);
     command
         .arg(kubeconfig)
         .arg("--data-dir")
         .arg(folder.join("data"));
-    if no_auth {
-        command.arg("--no-auth");
-    }
     command
 }
 

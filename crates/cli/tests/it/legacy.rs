@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 
 use crate::harness::cluster::kubeconfig;
-use crate::harness::target::{Target, applies};
+use crate::harness::target::{NO_V1_JOBS, Target, applies};
 use crate::harness::{Up, can_run_pods};
 
 fn repository() -> PathBuf {
@@ -79,10 +79,7 @@ fn until(up: &Up, line: &str, want: &str) -> String {
 
 #[test]
 fn the_commands_of_seed_002_run_ddp_on_a_master_and_a_worker() {
-    if !applies(
-        Target::is_embedded,
-        "the Training Operator v1 is ours only on the embedded engine",
-    ) {
+    if !applies(Target::runs_v1_jobs, NO_V1_JOBS) {
         return;
     }
     if !can_run_pods() {
@@ -132,10 +129,7 @@ fn the_commands_of_seed_002_run_ddp_on_a_master_and_a_worker() {
 
 #[test]
 fn a_killed_worker_comes_back_by_its_restart_policy() {
-    if !applies(
-        Target::is_embedded,
-        "the Training Operator v1 is ours only on the embedded engine",
-    ) {
+    if !applies(Target::runs_v1_jobs, NO_V1_JOBS) {
         return;
     }
     if !can_run_pods() {
@@ -170,10 +164,7 @@ const ALL_REDUCE: &str = "from mpi4py import MPI; w = MPI.COMM_WORLD; \
 
 #[test]
 fn an_mpi_job_reduces_over_two_workers_with_two_slots() {
-    if !applies(
-        Target::is_embedded,
-        "the Training Operator v1 is ours only on the embedded engine",
-    ) {
+    if !applies(Target::runs_v1_jobs, NO_V1_JOBS) {
         return;
     }
     if !can_run_pods() {
@@ -203,8 +194,8 @@ fn an_mpi_job_reduces_over_two_workers_with_two_slots() {
 #[test]
 fn a_train_job_of_the_horovod_runtime_trains_over_mpi() {
     if !applies(
-        Target::is_embedded,
-        "the Training Operator v1 is ours only on the embedded engine",
+        |target| target.kubeflow.is_none(),
+        "the launcher of an MPI job gets what the trainer gets, and Kubeflow starts several of it",
     ) {
         return;
     }

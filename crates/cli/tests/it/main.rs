@@ -7,6 +7,7 @@
 )]
 
 mod cluster;
+mod cluster_faults;
 mod command_line;
 mod differential;
 mod harness;
@@ -14,6 +15,7 @@ mod legacy;
 mod legacy_clients;
 mod manifests;
 mod node_drill;
+mod page;
 mod reports;
 mod settings;
 mod training;

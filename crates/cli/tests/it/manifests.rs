@@ -13,7 +13,13 @@ use crate::harness::cluster::REPOSITORY;
 use crate::harness::target::{Target, program};
 use crate::harness::{Up, has_kubectl};
 
-const OVERLAYS: [&str; 4] = ["kubeflow", "standalone", "ingress", "monitoring"];
+const OVERLAYS: [&str; 5] = [
+    "kubeflow",
+    "standalone",
+    "standalone-v1",
+    "ingress",
+    "monitoring",
+];
 
 #[test]
 fn every_field_of_the_manifests_is_one_of_kubernetes() {
@@ -114,7 +120,6 @@ fn a_cluster_takes_the_manifests_and_the_chart() {
         return;
     }
     let up = Up::start(&["--no-node", "--no-auth"]);
-    up.kubectl(&["create", "namespace", "astrago-system"]);
     let apply = [
         "apply",
         "--server-side",
@@ -122,12 +127,38 @@ fn a_cluster_takes_the_manifests_and_the_chart() {
         "--force-conflicts",
         "-f",
     ];
-    let overlays = OVERLAYS.iter().filter(|overlay| match **overlay {
-        // The Prometheus operator's kind is not there.
-        "monitoring" => false,
-        "standalone" => target.kubeflow.is_none(),
-        _ => true,
+    // The Prometheus operator's kind, as far as it matters here.
+    let monitors = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": "servicemonitors.monitoring.coreos.com" },
+        "spec": {
+            "group": "monitoring.coreos.com", "scope": "Namespaced",
+            "names": { "kind": "ServiceMonitor", "plural": "servicemonitors", "singular": "servicemonitor" },
+            "versions": [{ "name": "v1", "served": true, "storage": true, "schema": {
+                "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
+            } }],
+        },
     });
+    let file = up.folder.path().join("monitors.json");
+    std::fs::write(&file, monitors.to_string()).unwrap();
+    up.kubectl(&["apply", "-f", file.to_str().unwrap()]);
+    up.kubectl(&[
+        "wait",
+        "--for=condition=Established",
+        "crd/servicemonitors.monitoring.coreos.com",
+    ]);
+    let _ = up
+        .kubectl_command()
+        .args(["create", "namespace", "kubeflow-system"])
+        .output();
+    let base = format!("{REPOSITORY}/deploy/kustomize/base");
+    let apply_base = [&apply[..4], &["-k", &base]].concat();
+    let taken = up.kubectl(&apply_base);
+    assert!(taken.contains("statefulset.apps/astrago"), "{taken}");
+    // Those with our own definitions replace Kubeflow's, and are for clusters without it.
+    let overlays = OVERLAYS
+        .iter()
+        .filter(|overlay| target.kubeflow.is_none() || !overlay.starts_with("standalone"));
     for overlay in overlays {
         let file = up.folder.path().join(format!("{overlay}.json"));
         let list = json!({ "apiVersion": "v1", "kind": "List", "items": kustomize(overlay) });
@@ -181,7 +212,7 @@ fn kustomize(overlay: &str) -> Vec<Value> {
     documents(&String::from_utf8_lossy(&output.stdout))
 }
 
-fn documents(text: &str) -> Vec<Value> {
+pub(crate) fn documents(text: &str) -> Vec<Value> {
     let parts = text.split("\n---").filter(|part| part.contains("kind:"));
     parts
         .map(|part| {
@@ -195,6 +226,7 @@ fn documents(text: &str) -> Vec<Value> {
 fn check(kind: &str, object: &Value) {
     match kind {
         "Namespace" => same::<core::v1::Namespace>(object),
+        "ConfigMap" => same::<core::v1::ConfigMap>(object),
         "ServiceAccount" => same::<core::v1::ServiceAccount>(object),
         "Service" => same::<core::v1::Service>(object),
         "StatefulSet" => same::<apps::v1::StatefulSet>(object),

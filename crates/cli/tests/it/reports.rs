@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::harness::target::{Target, applies};
 use crate::harness::{Up, can_run_pods, python};
 
 const SCRIPT: &str = "
@@ -18,6 +19,12 @@ while not os.path.exists('/tmp/end'):
 
 #[test]
 fn kubeflows_sdk_reports_progress_from_a_pod() {
+    if !applies(
+        Target::is_embedded,
+        "who takes reports is told to pods by our controllers together with our API server",
+    ) {
+        return;
+    }
     if !can_run_pods() {
         return;
     }

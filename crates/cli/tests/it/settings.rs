@@ -2,10 +2,17 @@
 
 use serde_json::json;
 
+use crate::harness::target::applies;
 use crate::harness::{Up, astrago, has_kubectl};
 
 #[test]
 fn a_file_sets_what_no_flag_sets() {
+    if !applies(
+        |target| !target.kubernetes,
+        "the file is that of `astrago up`",
+    ) {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("astrago.yaml");
     std::fs::write(&file, "no-node: true\nno-auth: true\nlog: warn\n").unwrap();
@@ -55,7 +62,11 @@ fn the_exit_code_tells_whose_fault_it_is() {
 
 #[test]
 fn an_upgrade_leaves_what_the_administrator_changed() {
-    if !has_kubectl() {
+    if !applies(
+        |target| !target.kubernetes,
+        "the runtimes of a cluster are installed by deploy/",
+    ) || !has_kubectl()
+    {
         return;
     }
     let flags = ["--no-auth", "--no-node"];

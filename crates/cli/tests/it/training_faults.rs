@@ -193,7 +193,7 @@ fn the_restart_drill_shows_the_resume() {
     );
     let output = Command::new(drill)
         .env("ASTRAGO", env!("CARGO_BIN_EXE_astrago"))
-        .env("ASTRAGO_DATA_DIR", up.folder.path().join("data"))
+        .envs(up.client())
         .env("ASTRAGO_NAMESPACE", "user-kim")
         .env("NO_COLOR", "1")
         .output()

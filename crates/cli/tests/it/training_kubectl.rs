@@ -229,3 +229,50 @@ fn an_editor_changes_a_runtime_and_columns_show_the_nodes() {
         "the instance type is known: {node}"
     );
 }
+
+/// By rules in our definitions, which both API servers hold to, or by Kubeflow's webhook.
+#[test]
+fn a_runtime_that_cannot_work_is_refused() {
+    if !has_kubectl() {
+        return;
+    }
+    let up = Up::start(&["--no-auth", "--no-node"]);
+    let get = [
+        "get",
+        "clustertrainingruntime",
+        "torch-distributed",
+        "-o",
+        "json",
+    ];
+    let mut good: serde_json::Value = serde_json::from_str(&up.kubectl(&get)).unwrap();
+    let labels = good["metadata"]["labels"].clone();
+    good["metadata"] = json!({ "name": "tried", "labels": labels });
+    let job = "/spec/template/spec/replicatedJobs/0";
+    let change = |path: &str, value: serde_json::Value| {
+        let mut bad = good.clone();
+        *bad.pointer_mut(&format!("{job}{path}")).unwrap() = value;
+        bad
+    };
+    let mut twice = good.clone();
+    twice.pointer_mut(job).unwrap()["replicas"] = json!(2);
+    let container = "/template/spec/template/spec/containers/0/name";
+    let cases = [
+        ("two of the trainer", twice, "always must be 1"),
+        (
+            "no container node",
+            change(container, json!("other")),
+            "must contain the required container for the ancestor",
+        ),
+        ("nothing wrong", good.clone(), ""),
+    ];
+    for (name, runtime, want) in cases {
+        let file = up.folder.path().join("runtime.json");
+        std::fs::write(&file, runtime.to_string()).unwrap();
+        let mut create = up.kubectl_command();
+        create.args(["create", "--dry-run=server", "-f", file.to_str().unwrap()]);
+        let output = create.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.success(), want.is_empty(), "{name}: {said}");
+        assert!(said.contains(want), "{name}: {said}");
+    }
+}

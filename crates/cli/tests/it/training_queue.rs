@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::target::{Target, applies};
+use crate::harness::target::applies;
 use crate::harness::{Up, can_run_pods, has_kubectl};
 
 /// Rank 0 listens where every job's rank 0 listens and gives its name; the others ask and compare.
@@ -28,6 +28,13 @@ else:
     heard = connection.recv(100).decode()
     assert heard == name, f"{name} met {heard}"
     print(f"met {heard} on port {port}", flush=True)
+print("at the gate", flush=True)
+while not pathlib.Path("/gate/open").exists():
+    time.sleep(0.05)
+"#;
+
+const AT_THE_GATE: &str = r#"
+import pathlib, time
 print("at the gate", flush=True)
 while not pathlib.Path("/gate/open").exists():
     time.sleep(0.05)
@@ -95,9 +102,6 @@ fn complete(up: &Up, name: &str) {
 
 #[test]
 fn two_jobs_use_the_same_port_at_the_same_time() {
-    if !applies(Target::is_embedded, "queueing is the embedded scheduler's") {
-        return;
-    }
     if !can_run_pods() || !has_kubectl() {
         return;
     }
@@ -128,7 +132,10 @@ fn two_jobs_use_the_same_port_at_the_same_time() {
 
 #[test]
 fn jobs_beyond_the_capacity_wait_with_a_reason_and_then_run() {
-    if !applies(Target::is_embedded, "queueing is the embedded scheduler's") {
+    if !applies(
+        |target| !target.kubernetes,
+        "Kubernetes' scheduler starts single pods, and jobs that each have some wait for ever",
+    ) {
         return;
     }
     if !can_run_pods() || !has_kubectl() {
@@ -175,11 +182,41 @@ fn jobs_beyond_the_capacity_wait_with_a_reason_and_then_run() {
     }
 }
 
+/// On any cluster: what a scheduler says about pods without a place reaches whoever looks at the job.
 #[test]
-fn a_finished_job_goes_after_its_time_and_its_history_stays() {
-    if !applies(Target::is_embedded, "queueing is the embedded scheduler's") {
+fn a_job_without_room_says_what_it_waits_for_and_then_runs() {
+    if !can_run_pods() || !has_kubectl() {
         return;
     }
+    let up = Up::start(&["--no-auth", "--stop-pods", "--capacity", "cpu=2,memory=4Gi"]);
+    with_gate(&up);
+    let alone = json!({ "training_code": AT_THE_GATE });
+    create(&up, "first", 1, "1500m", &alone);
+    up.eventually("that the first runs", |up| {
+        if at_the_gate(up, "first", 1) {
+            Ok(())
+        } else {
+            Err(status(up, "first"))
+        }
+    });
+    create(&up, "second", 1, "1500m", &alone);
+    let shown = up.eventually("the reason why the second waits", |up| {
+        let (_, shown) = up.get("/api/trainjobs/second?namespace=team");
+        let reason = shown["message"].as_str().unwrap_or_default().to_lowercase();
+        if shown["state"] == "Pending" && reason.contains("cpu") {
+            Ok(shown)
+        } else {
+            Err(shown)
+        }
+    });
+    assert_eq!(log(&up, "second", 0), "", "{shown}");
+    open_gate(&up, "first");
+    complete(&up, "first");
+    complete(&up, "second");
+}
+
+#[test]
+fn a_finished_job_goes_after_its_time_and_its_history_stays() {
     if !can_run_pods() || !has_kubectl() {
         return;
     }

@@ -66,9 +66,10 @@ fn two_nodes_of_two_processes_train_together_however_torchrun_is_started() {
     };
     run(&plain, "flag", &["--nproc", "2"]);
     run(&nested, "nested", &[]);
+    let (_, me) = up.get("/api/whoami");
     let form = |name: &str| {
         json!({
-            "user_id": "admin", "namespace": "team", "framework": "pytorch", "training_code": SUM, "num_nodes": 2,
+            "user_id": me["user"], "namespace": "team", "framework": "pytorch", "training_code": SUM, "num_nodes": 2,
             "cpu_request": "100m", "name": name,
         })
     };

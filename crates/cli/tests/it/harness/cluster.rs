@@ -3,7 +3,7 @@
 //! etcd, kube-apiserver, kube-controller-manager and kube-scheduler, each with its own log in the
 //! test's folder. The node is `astrago node`, which the harness starts beside it.
 
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -14,6 +14,7 @@ use super::kubeflow::{self, Kubeflow};
 use super::pki::Authority;
 use super::process::Process;
 use super::target::{Target, program};
+use crate::manifests::documents;
 
 /// Fields are dropped in order: whoever depends on another goes first.
 pub(crate) struct Cluster {
@@ -34,6 +35,30 @@ pub(crate) const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../.."
 impl Cluster {
     /// Starts it with the controllers and runtimes of the target, and waits until it serves.
     pub(crate) fn start(folder: &Path, target: Target) -> Self {
+        let mut cluster = Self::bare(folder);
+        cluster.start_controllers();
+        cluster.volumes();
+        if let Some(release) = target.kubeflow {
+            let kubeconfig = cluster.kubeconfig();
+            let kubeflow = Kubeflow::install(folder, release, &kubeconfig, &cluster.authority);
+            cluster.kubeflow = Some(kubeflow);
+        } else {
+            // All of them: those of v1 jobs too.
+            for kind in definitions() {
+                cluster.apply("-f", kind.to_str().unwrap());
+            }
+            kubeflow::established(&cluster.kubeconfig());
+            cluster.deploy("overlays/standalone", "controllers");
+            cluster.deploy("overlays/standalone", "public");
+            cluster.deploy("components/training-operator", "role");
+            cluster.start_own_controllers();
+        }
+        cluster.runtimes();
+        cluster
+    }
+
+    /// An API server that knows nothing but Kubernetes, and nobody who works with it.
+    pub(crate) fn bare(folder: &Path) -> Self {
         let authority = Authority::new(&folder.join("pki"));
         authority.server(&folder.join("pki"), "apiserver");
         authority.client("admin", "admin", &["system:masters"]);
@@ -54,25 +79,6 @@ impl Cluster {
         };
         cluster.write_kubeconfig();
         cluster.wait_ready();
-        cluster.start_controllers();
-        cluster.volumes();
-        if let Some(release) = target.kubeflow {
-            let kubeconfig = cluster.kubeconfig();
-            let kubeflow = Kubeflow::install(folder, release, &kubeconfig, &cluster.authority);
-            cluster.kubeflow = Some(kubeflow);
-        } else {
-            cluster.apply("-k", &format!("{REPOSITORY}/manifests/crds"));
-            kubeflow::established(&cluster.kubeconfig());
-            let controllers = Process::start(
-                folder,
-                "astrago-controllers",
-                astrago()
-                    .args(["controllers", "--kubeconfig"])
-                    .arg(cluster.kubeconfig()),
-            );
-            cluster.controllers = Some(controllers);
-        }
-        cluster.runtimes();
         cluster
     }
 
@@ -88,7 +94,7 @@ impl Cluster {
     /// A kubeconfig for the bearer of a token.
     pub(crate) fn kubeconfig_for(&self, name: &str, token: &str) -> PathBuf {
         let path = self.folder.join(format!("{name}.kubeconfig"));
-        self.write(&path, &json!({ "token": token }));
+        self.write(&path, &json!({ "token": token }), "astrago-system");
         path
     }
 
@@ -104,15 +110,82 @@ impl Cluster {
 
     /// A kubeconfig with the rights that deploy/ gives to `astrago serve`, and no others.
     pub(crate) fn server_kubeconfig(&self) -> PathBuf {
-        let base = format!("{REPOSITORY}/deploy/kustomize/base");
-        for file in ["namespace", "service-account", "roles"] {
-            let path = format!("{base}/{file}.yaml");
-            let namespace = ["-n", "astrago-system"];
-            let apply = ["apply", "--server-side", "-f", &path];
-            self.kubectl(&[&namespace[..], &apply[..]].concat());
-        }
+        self.deploy("base", "roles");
         let token = self.token("astrago-system", "astrago");
         self.kubeconfig_for("server", &token)
+    }
+
+    /// Applies a file of deploy/kustomize, but for what would run our image in the cluster: the tests start
+    /// that themselves.
+    fn deploy(&self, folder: &str, file: &str) {
+        let folders = format!("{REPOSITORY}/deploy/kustomize");
+        self.apply("-f", &format!("{folders}/base/namespace.yaml"));
+        let text = std::fs::read_to_string(format!("{folders}/{folder}/{file}.yaml")).unwrap();
+        let mut items = documents(&text);
+        items.retain(|object| object["kind"] != "Deployment");
+        let list = json!({ "apiVersion": "v1", "kind": "List", "items": items });
+        let path = self.folder.join(format!("{file}.json"));
+        std::fs::write(&path, list.to_string()).unwrap();
+        self.apply("-f", path.to_str().unwrap());
+    }
+
+    /// `astrago controllers` with the rights that deploy/ gives to it, and no others; where Kubeflow's
+    /// run, nothing.
+    pub(crate) fn start_own_controllers(&mut self) {
+        if self.kubeflow.is_some() {
+            return;
+        }
+        let token = self.token("astrago-system", "astrago-controllers");
+        let kubeconfig = self.kubeconfig_for("controllers", &token);
+        let mut command = astrago();
+        command
+            .args(["controllers", "--kubeconfig"])
+            .arg(kubeconfig)
+            .args(["--controllers", "train-jobs,job-sets,legacy-jobs"]);
+        let process = Process::start(&self.folder, "astrago-controllers", &mut command);
+        self.controllers = Some(process);
+    }
+
+    pub(crate) fn kill_controllers(&mut self) {
+        if let Some(controllers) = &mut self.controllers {
+            controllers.kill();
+        }
+    }
+
+    /// Throws away everything that etcd remembers of the past, and the API server's memory with it.
+    pub(crate) fn forget_the_past(&mut self) {
+        let now = self.etcd(
+            "/v3/kv/range",
+            &json!({ "key": "AA==", "count_only": true }),
+        );
+        let revision = &now["header"]["revision"];
+        self.kill_api_server();
+        self.etcd(
+            "/v3/kv/compaction",
+            &json!({ "revision": revision, "physical": true }),
+        );
+        self.start_api_server();
+    }
+
+    /// Asks etcd something, in the JSON form of its API.
+    fn etcd(&self, path: &str, body: &Value) -> Value {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.etcd_port)).unwrap();
+        let body = body.to_string();
+        let request = format!(
+            "POST {path} HTTP/1.0\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let answer = super::exchange(&mut stream, &request).unwrap();
+        assert!(answer.contains(" 200 "), "{answer}");
+        let (_, text) = answer.split_once("\r\n\r\n").unwrap();
+        serde_json::from_str(text).unwrap()
+    }
+
+    /// Stops the API server's process where it is, or lets it go on: nobody hears from it, and no
+    /// connection breaks.
+    pub(crate) fn freeze_api_server(&self, frozen: bool) {
+        self.api_server
+            .signal(if frozen { "-STOP" } else { "-CONT" });
     }
 
     /// Kills the API server as a power cut would.
@@ -163,10 +236,10 @@ impl Cluster {
             "client-certificate": self.authority.path("admin.crt"),
             "client-key": self.authority.path("admin.key"),
         });
-        self.write(&self.kubeconfig(), &user);
+        self.write(&self.kubeconfig(), &user, "default");
     }
 
-    fn write(&self, path: &Path, user: &Value) {
+    fn write(&self, path: &Path, user: &Value, namespace: &str) {
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "test",
             "clusters": [{ "name": "test", "cluster": {
@@ -174,7 +247,10 @@ impl Cluster {
                 "certificate-authority": self.authority.path("ca.crt"),
             }}],
             "users": [{ "name": "user", "user": user }],
-            "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "user" } }],
+            // The namespace that a pod of ours would be in, where the lease of the controllers is.
+            "contexts": [{ "name": "test", "context": {
+                "cluster": "test", "user": "user", "namespace": namespace,
+            } }],
         });
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, config.to_string()).unwrap();
@@ -258,6 +334,18 @@ impl Cluster {
         std::fs::write(&path, list.to_string()).unwrap();
         self.apply("-f", path.to_str().unwrap());
     }
+}
+
+/// The files of our own definitions.
+fn definitions() -> Vec<PathBuf> {
+    let folder = std::fs::read_dir(format!("{REPOSITORY}/manifests/crds")).unwrap();
+    let files = folder.map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> = files
+        .filter(|path| !path.ends_with("kustomization.yaml"))
+        .collect();
+    files.sort();
+    assert!(files.len() >= 11, "{files:?}");
+    files
 }
 
 /// Where the administrator's kubeconfig is, embedded or not.

@@ -10,6 +10,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 pub(crate) struct Process {
     child: Child,
     log: PathBuf,
+    gentle: bool,
 }
 
 impl Process {
@@ -29,7 +30,18 @@ impl Process {
             .stderr(file())
             .spawn()
             .unwrap_or_else(|error| panic!("failed to start {name}: {error}"));
-        Self { child, log }
+        Self {
+            child,
+            log,
+            gentle: false,
+        }
+    }
+
+    /// Lets it end by itself when the test is over: it has something to clean up. Everything else is
+    /// killed, because nobody needs what it would write, and a control plane takes its time.
+    pub(crate) fn gentle(mut self) -> Self {
+        self.gentle = true;
+        self
     }
 
     /// Waits until `look` finds what it looks for; fails when the program ends before.
@@ -54,20 +66,25 @@ impl Process {
         tail(&self.log)
     }
 
+    pub(crate) fn signal(&self, signal: &str) {
+        let id = self.child.id().to_string();
+        let status = Command::new("kill").args([signal, &id]).status();
+        assert!(status.unwrap().success());
+    }
+
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-
-    /// Asks it to end, and waits; it is killed when it does not.
-    pub(crate) fn stop(&mut self) {
-        terminate(&mut self.child, Duration::from_secs(20));
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.stop();
+        if self.gentle {
+            terminate(&mut self.child, Duration::from_mins(1));
+        } else {
+            self.kill();
+        }
     }
 }
 

@@ -67,6 +67,9 @@ pub(crate) fn program(name: &str) -> PathBuf {
     path
 }
 
+/// Why some tests do not apply where Kubeflow Trainer v2 is what the cluster has.
+pub(crate) const NO_V1_JOBS: &str = "nobody runs v1 jobs beside Kubeflow Trainer v2";
+
 /// Whether a test is about what the target is; says why where it is not.
 pub(crate) fn applies(to: impl Fn(Target) -> bool, why: &str) -> bool {
     let applies = to(Target::chosen());
@@ -82,8 +85,17 @@ impl Target {
         !self.kubernetes && self.kubeflow.is_none()
     }
 
+    pub(crate) fn is_kubeflow_2_1(self) -> bool {
+        self.kubeflow == Some(KUBEFLOW_2_1)
+    }
+
+    /// Whether somebody runs the jobs of the Training Operator v1: our controllers do, on either API server.
+    pub(crate) fn runs_v1_jobs(self) -> bool {
+        !self.kubernetes || self.kubeflow.is_none()
+    }
+
     /// Whether changes to a runtime's pods are written as `podTemplateOverrides`.
     pub(crate) fn takes_overrides(self) -> bool {
-        self.kubeflow.is_none_or(|release| release == KUBEFLOW_2_1)
+        self.kubeflow.is_none() || self.is_kubeflow_2_1()
     }
 }
