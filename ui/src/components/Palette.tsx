@@ -18,7 +18,7 @@ export function Palette() {
   const navigate = useNavigate();
   const [query, setQuery] = useState('');
   const [settled] = useDebouncedValue(query.trim(), 150);
-  const jobs = useJobs({ ...(settled !== '' && { q: settled }), limit: 5 });
+  const jobs = useJobs({ ...(settled !== '' && { q: settled }), limit: 4 });
   const wanted = query.trim().toLowerCase();
   const pages = PAGES.filter(({ key }) => t(`nav.${key}`).toLowerCase().includes(wanted));
   const found = (jobs.data?.items ?? []).filter(

@@ -204,6 +204,7 @@ function JobRow(props: { job: Job; read: number; selected: boolean; onSelect: (o
 /** The same on a narrow screen: one card for each, without the table's columns. */
 export function JobCards({ jobs, read }: { jobs: Job[] | undefined; read: number }) {
   const { t } = useTranslation();
+  const message = useMessage();
   return (
     <div className="table">
       {jobs === undefined
@@ -227,7 +228,7 @@ export function JobCards({ jobs, read }: { jobs: Job[] | undefined; read: number
                 <StateBadge state={job.state} />
               </Group>
               <Text size="xs" c="dimmed" lineClamp={2}>
-                <Message job={job} />
+                {message(job)}
               </Text>
               {!isFinished(job.state) && <JobProgress job={job} />}
               <Group gap={6} mt={4} fz={12} c="dimmed">
@@ -251,20 +252,20 @@ function originOf(job: Job, t: ReturnType<typeof useTranslation>['t']): string {
     .join(' · ');
 }
 
-function Message({ job }: { job: Job }) {
+/** What the state does not say by itself. */
+function useMessage(): (job: Job) => string {
   const say = useSaying();
-  return job.message !== '' && job.state !== 'Complete' ? say(job) : '';
+  return (job) => (job.state === 'Complete' ? '' : say(job));
 }
 
 function StateLine({ job }: { job: Job }) {
-  const say = useSaying();
-  const hasMessage = job.message !== '' && job.state !== 'Complete';
+  const message = useMessage()(job);
   return (
     <>
       <StateBadge state={job.state} />
-      {hasMessage && (
-        <div className={classes.quiet} title={say(job)}>
-          {say(job)}
+      {message !== '' && (
+        <div className={classes.quiet} title={message}>
+          {message}
         </div>
       )}
     </>

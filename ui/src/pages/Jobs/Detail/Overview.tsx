@@ -82,7 +82,10 @@ function Details({ job }: { job: Job }) {
   const say = useSaying();
   const command = job.command.join(' ').trim();
   const facts: [string, ReactNode][] = [
-    [t('job.message'), say(job) || '–'],
+    // What is said at the top is not said again.
+    ...(job.failure == null && job.waiting == null
+      ? [[t('job.message'), say(job) || '–'] as [string, ReactNode]]
+      : []),
     [t('jobs.user'), job.user ?? '–'],
     [t('job.runtime'), job.runtime || job.kind],
     [t('job.image'), job.image ?? '–'],

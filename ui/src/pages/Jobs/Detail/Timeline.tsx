@@ -50,16 +50,18 @@ export function Timeline({ job, read }: { job: Schemas['JobDetail']; read: numbe
           )}
         </Text>
       </Group>
-      <div className={classes.bar} aria-hidden>
-        {parts.map((part) => (
-          <Tooltip key={part.key} label={`${part.label} · ${duration(part.seconds * 1000)}`}>
-            <div
-              className={classes.part}
-              style={{ flexGrow: total === 0 ? 1 : part.seconds / total, background: part.color }}
-            />
-          </Tooltip>
-        ))}
-      </div>
+      {total > 0 && (
+        <div className={classes.bar} aria-hidden>
+          {parts.map((part) => (
+            <Tooltip key={part.key} label={`${part.label} · ${duration(part.seconds * 1000)}`}>
+              <div
+                className={classes.part}
+                style={{ flexGrow: part.seconds / total, background: part.color }}
+              />
+            </Tooltip>
+          ))}
+        </div>
+      )}
       <Group mt={10} gap="lg" component="ol" p={0} m={0} style={{ listStyle: 'none' }} className="numbers">
         {parts.map((part) => (
           <li key={part.key} data-phase={part.key}>
