@@ -462,7 +462,7 @@ export const ko: Messages = {
     maxRestarts: '최대 재시작 횟수',
     byDefault: '기본값',
     deprecated: '지원 종료 예정',
-    use: '이 런타임으로 새 작업',
+    use: '새 작업 만들기',
     saved: '{{name}} 설정을 바꾸었습니다',
   },
   settings: {

@@ -60,10 +60,10 @@ export function JobTable({ jobs, read, selected, onSelect, sort, onSort }: Props
                 />
               </Table.Th>
               <SortHeader by="name" label={t('jobs.name')} sort={sort} onSort={onSort} />
-              <SortHeader by="state" label={t('jobs.state')} sort={sort} onSort={onSort} width="22%" />
-              <Table.Th w={130}>{t('jobs.progress')}</Table.Th>
+              <SortHeader by="state" label={t('jobs.state')} sort={sort} onSort={onSort} width="21%" />
+              <Table.Th w={148}>{t('jobs.progress')}</Table.Th>
               <Table.Th w={70}>{t('jobs.nodes')}</Table.Th>
-              <Table.Th w={142}>{t('jobs.resources')}</Table.Th>
+              <Table.Th w={136}>{t('jobs.resources')}</Table.Th>
               <Table.Th w={82}>{t('jobs.user')}</Table.Th>
               <SortHeader by="duration" label={t('jobs.duration')} sort={sort} onSort={onSort} width={86} />
               <SortHeader by="newest" label={t('jobs.created')} sort={sort} onSort={onSort} width={96} />
