@@ -106,16 +106,22 @@ impl History {
         let summary = &record.detail.summary;
         let json = serde_json::to_string(record)?;
         self.with(|connection| {
-            connection.execute(
+            let mut statement = connection.prepare_cached(
                 "INSERT INTO job (uid, namespace, name, created_at, seen_at, record) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
                  ON CONFLICT (uid) DO UPDATE SET seen_at = ?5, record = ?6",
-                params![summary.uid, summary.namespace, summary.name, summary.created_at.as_second(), now.as_second(), json],
             )?;
+            statement.execute(params![
+                summary.uid,
+                summary.namespace,
+                summary.name,
+                summary.created_at.as_second(),
+                now.as_second(),
+                json
+            ])?;
             if let Some(code) = &record.code {
-                connection.execute(
-                    "INSERT OR REPLACE INTO job_code (uid, code) VALUES (?1, ?2)",
-                    params![summary.uid, code],
-                )?;
+                let mut statement = connection
+                    .prepare_cached("INSERT OR REPLACE INTO job_code (uid, code) VALUES (?1, ?2)")?;
+                statement.execute(params![summary.uid, code])?;
             }
             Ok(())
         })
@@ -228,10 +234,9 @@ impl History {
     pub(crate) fn audit(&self, entry: &AuditEntry) -> Result<()> {
         let json = serde_json::to_string(entry)?;
         self.with(|connection| {
-            connection.execute(
-                "INSERT INTO audit (time, namespace, entry) VALUES (?1, ?2, ?3)",
-                params![entry.time.as_second(), entry.namespace, json],
-            )?;
+            let mut statement = connection
+                .prepare_cached("INSERT INTO audit (time, namespace, entry) VALUES (?1, ?2, ?3)")?;
+            statement.execute(params![entry.time.as_second(), entry.namespace, json])?;
             Ok(())
         })
     }

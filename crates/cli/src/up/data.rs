@@ -151,7 +151,7 @@ fn lock_within(lock: &File, patience: Duration) -> Result<(), TryLockError> {
     loop {
         match lock.try_lock() {
             Err(TryLockError::WouldBlock) if began.elapsed() < patience => {
-                std::thread::sleep(BETWEEN_TRIES);
+                std::thread::park_timeout(BETWEEN_TRIES);
             }
             locked => return locked,
         }
