@@ -22,11 +22,6 @@ use clap::{CommandFactory, FromArgMatches};
 
 use crate::args::{Arguments, Command};
 
-/// Requests are parsed into and written from many small values; the system's allocator makes the threads wait for
-/// each other.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     // A pod's supervisor is this same program; it must not start a runtime or threads of ours.
     let mut raw = std::env::args_os();

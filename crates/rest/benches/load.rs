@@ -27,10 +27,6 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-/// What the product allocates with, too.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 const TOKEN: &str = "bench-token";
 const CLIENTS: usize = 16;
 const CREATES: usize = 3000;

@@ -19,10 +19,6 @@ use serde_json::Value;
 use client::{Target, latency, rate};
 use servers::Running;
 
-/// What the product allocates with, too.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 const OBJECTS: usize = 3000;
 const READS: usize = 60_000;
 /// Far fewer are enough to know a rate that is far lower.
