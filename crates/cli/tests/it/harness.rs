@@ -229,15 +229,14 @@ impl Up {
 
     /// The variables by which `astrago` finds this server.
     pub(crate) fn client(&self) -> Vec<(&'static str, String)> {
-        match &self.token {
-            Some(token) => vec![
+        if let Some(token) = &self.token {
+            vec![
                 ("ASTRAGO_SERVER", format!("http://{}", self.address)),
                 ("ASTRAGO_TOKEN", token.clone()),
-            ],
-            None => {
-                let data = self.folder.path().join("data");
-                vec![("ASTRAGO_DATA_DIR", data.display().to_string())]
-            }
+            ]
+        } else {
+            let data = self.folder.path().join("data");
+            vec![("ASTRAGO_DATA_DIR", data.display().to_string())]
         }
     }
 
