@@ -132,6 +132,25 @@ impl Plane {
         .await;
     }
 
+    /// A pod is bound before anybody is told.
+    async fn until_told(&self, pod: &str, reason: &str) {
+        let told = async {
+            let is_it = |event: &Event| {
+                event.involved_object.name.as_deref() == Some(pod)
+                    && event.reason.as_deref() == Some(reason)
+            };
+            while !self.events().await.iter().any(is_it) {
+                tokio::task::yield_now().await;
+            }
+        };
+        let told = tokio::time::timeout(Duration::from_mins(1), told).await;
+        told.unwrap_or_else(|_| panic!("no event {reason} about {pod}"));
+    }
+
+    async fn events(&self) -> Vec<Event> {
+        self.api().list(&ListParams::default()).await.unwrap().items
+    }
+
     async fn pods(&self) -> Vec<Pod> {
         self.api().list(&ListParams::default()).await.unwrap().items
     }
@@ -197,15 +216,10 @@ async fn who_waits_is_told_why_and_starts_when_there_is_room() {
         .delete("second", &DeleteParams::default().grace_period(0))
         .await
         .unwrap();
-    plane.until_bound("third").await;
+    plane.until_told("third", "Scheduled").await;
     // Stopping writes the last events.
     plane.stop().await;
-    let events: Vec<Event> = plane
-        .api()
-        .list(&ListParams::default())
-        .await
-        .unwrap()
-        .items;
+    let events = plane.events().await;
     let told = |pod: &str, reason: &str| {
         let about = |event: &&Event| event.involved_object.name.as_deref() == Some(pod);
         events
