@@ -36,7 +36,8 @@ export function Palette() {
         aria-label={t('nav.palette')}
         leftSection={<IconSearch size={18} />}
       />
-      <Spotlight.ActionsList>
+      {/* Its actions are reached with the arrows, so that of a long list only the whole can have the focus. */}
+      <Spotlight.ActionsList viewportProps={{ tabIndex: 0 }}>
         {pages.length > 0 && (
           <Spotlight.ActionsGroup label={t('nav.pages')}>
             {pages.map(({ key, to, icon: Icon, keys }) => (
