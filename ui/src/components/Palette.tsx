@@ -12,6 +12,12 @@ import { useJobs } from '@/services/jobs';
 import { Keys } from './Keys';
 import { StateBadge } from './StateBadge';
 
+/**
+ * Actions are reached with the arrows, so that of a long list only the whole can have the focus. An `object`, as the
+ * component's type leaves out what it passes on to its scroll area.
+ */
+const SCROLLED_BY_KEYS: object = { viewportProps: { tabIndex: 0 } };
+
 /** Goes to any page and any job by a few letters of its name; jobs are looked for on the server, however many there are. */
 export function Palette() {
   const { t } = useTranslation();
@@ -36,8 +42,7 @@ export function Palette() {
         aria-label={t('nav.palette')}
         leftSection={<IconSearch size={18} />}
       />
-      {/* Its actions are reached with the arrows, so that of a long list only the whole can have the focus. */}
-      <Spotlight.ActionsList viewportProps={{ tabIndex: 0 }}>
+      <Spotlight.ActionsList {...SCROLLED_BY_KEYS}>
         {pages.length > 0 && (
           <Spotlight.ActionsGroup label={t('nav.pages')}>
             {pages.map(({ key, to, icon: Icon, keys }) => (
