@@ -105,10 +105,10 @@ impl Reader {
         if self.read_block(output)? {
             return Ok(Step::More);
         }
-        // Both questions come before the last look at the file: what was written until the answer
-        // is read by that look.
+        // The order matters: a log that has ended got its last file before, and whatever was
+        // written to this file before either answer is found by the last look at it.
+        let ended = self.has_ended()?;
         let next = self.next_file()?;
-        let ended = next.is_none() && self.has_ended()?;
         if self.read_block(output)? {
             return Ok(Step::More);
         }
