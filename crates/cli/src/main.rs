@@ -22,6 +22,9 @@ use clap::{CommandFactory, FromArgMatches};
 
 use crate::args::{Arguments, Command};
 
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     // A pod's supervisor is this same program; it must not start a runtime or threads of ours.
     let mut raw = std::env::args_os();

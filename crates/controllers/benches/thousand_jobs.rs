@@ -17,6 +17,10 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{ListParams, PostParams, WatchEvent, WatchParams};
 
+/// As in the product.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 const DEFAULT_JOBS: usize = 1000;
 
 #[tokio::main(flavor = "multi_thread")]

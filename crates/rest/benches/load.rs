@@ -27,6 +27,10 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
+/// As in the product.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 const TOKEN: &str = "bench-token";
 const CLIENTS: usize = 16;
 const CREATES: usize = 3000;

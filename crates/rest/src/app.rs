@@ -6,6 +6,7 @@
 //! go through a client that impersonates the caller, so that RBAC has the last word.
 
 pub(crate) mod apply;
+mod belongings;
 pub(crate) mod clone;
 pub(crate) mod create;
 pub(crate) mod events;

@@ -106,7 +106,8 @@ impl History {
         let summary = &record.detail.summary;
         let json = serde_json::to_string(record)?;
         self.with(|connection| {
-            let mut statement = connection.prepare_cached(
+            let transaction = connection.unchecked_transaction()?;
+            let mut statement = transaction.prepare_cached(
                 "INSERT INTO job (uid, namespace, name, created_at, seen_at, record) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
                  ON CONFLICT (uid) DO UPDATE SET seen_at = ?5, record = ?6",
             )?;
@@ -119,10 +120,12 @@ impl History {
                 json
             ])?;
             if let Some(code) = &record.code {
-                let mut statement = connection
+                let mut statement = transaction
                     .prepare_cached("INSERT OR REPLACE INTO job_code (uid, code) VALUES (?1, ?2)")?;
                 statement.execute(params![summary.uid, code])?;
             }
+            drop(statement);
+            transaction.commit()?;
             Ok(())
         })
     }

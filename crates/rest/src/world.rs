@@ -13,6 +13,7 @@ mod table;
 use std::cell::Cell;
 use std::ops::Deref;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
 
 use astrago_api::{ClusterTrainingRuntime, JobSet, TrainJob, TrainingRuntime, labels};
 use futures::{StreamExt, TryStreamExt};
@@ -89,6 +90,9 @@ impl Drop for Reading<'_> {
     }
 }
 
+/// How long the watches may take to tell of something that has been done.
+const CATCH_UP: Duration = Duration::from_secs(2);
+
 /// How many kinds are followed.
 const KINDS: u32 = 8;
 
@@ -154,6 +158,26 @@ impl World {
 
     pub(crate) fn changes(&self) -> broadcast::Receiver<Change> {
         self.changes.subscribe()
+    }
+
+    /// Waits until a job that exists is known here, so that whoever made it sees it; not for long, because a watch
+    /// may be broken.
+    pub(crate) async fn until_known(&self, job: &Key) {
+        let mut changes = self.changes();
+        let known = async {
+            while !self.read().has_job(job) {
+                if let Err(broadcast::error::RecvError::Closed) = changes.recv().await {
+                    return;
+                }
+            }
+        };
+        if tokio::time::timeout(CATCH_UP, known).await.is_err() {
+            tracing::warn!(
+                namespace = job.namespace,
+                job = job.name,
+                "the watch is late"
+            );
+        }
     }
 
     /// Follows a kind that every cluster with Trainer has.

@@ -96,21 +96,37 @@ impl Plane {
 
     /// Starts the controllers.
     pub fn run_controllers(&self) {
-        let options = astrago_controllers::Options {
-            clock: Arc::new(self.clock.clone()),
-            metrics: Arc::clone(&self.metrics),
-            ..astrago_controllers::Options::embedded()
-        };
-        self.run_controllers_with(options);
+        self.run_controllers_with(self.controllers_options());
     }
 
     /// Starts the controllers in another way.
     pub fn run_controllers_with(&self, options: astrago_controllers::Options) {
-        let stop = CancellationToken::new();
-        let client = Client::new(
-            self.server.local(Identity::component("controllers")),
-            NAMESPACE,
+        self.start_controllers(self.controllers_client(), options);
+    }
+
+    /// Starts the controllers with something between them and the API server.
+    pub fn run_controllers_through(&self, between: impl FnOnce(Client) -> Client) {
+        self.start_controllers(
+            between(self.controllers_client()),
+            self.controllers_options(),
         );
+    }
+
+    fn controllers_client(&self) -> Client {
+        let controllers = Identity::component("controllers");
+        Client::new(self.server.local(controllers), NAMESPACE)
+    }
+
+    fn controllers_options(&self) -> astrago_controllers::Options {
+        astrago_controllers::Options {
+            clock: Arc::new(self.clock.clone()),
+            metrics: Arc::clone(&self.metrics),
+            ..astrago_controllers::Options::embedded()
+        }
+    }
+
+    fn start_controllers(&self, client: Client, options: astrago_controllers::Options) {
+        let stop = CancellationToken::new();
         let task = tokio::spawn(astrago_controllers::run(client, options, stop.clone()));
         *self
             .controllers

@@ -33,9 +33,26 @@ export function between(
   return duration((to ? Date.parse(to) : now) - Date.parse(from));
 }
 
+const relative = perLanguage(
+  (language) => new Intl.RelativeTimeFormat(language, { numeric: 'auto', style: 'narrow' }),
+);
+const absolute = perLanguage(
+  (language) => new Intl.DateTimeFormat(language, { dateStyle: 'medium', timeStyle: 'medium' }),
+);
+
+/** A format takes longer to make than a hundred uses of it, and a list of jobs has a hundred of them each second. */
+function perLanguage<Format>(make: (language: string) => Format): (language: string) => Format {
+  const made = new Map<string, Format>();
+  return (language) => {
+    const format = made.get(language) ?? make(language);
+    made.set(language, format);
+    return format;
+  };
+}
+
 export function ago(time: string, language: string, now = Date.now()): string {
   const seconds = (Date.parse(time) - now) / 1000;
-  const format = new Intl.RelativeTimeFormat(language, { numeric: 'auto', style: 'narrow' });
+  const format = relative(language);
   const steps: [Intl.RelativeTimeFormatUnit, number][] = [
     ['day', 86400],
     ['hour', 3600],
@@ -49,9 +66,7 @@ export function ago(time: string, language: string, now = Date.now()): string {
 
 export function moment(time: string | null | undefined, language: string): string {
   if (!time) return '–';
-  return new Intl.DateTimeFormat(language, { dateStyle: 'medium', timeStyle: 'medium' }).format(
-    new Date(time),
-  );
+  return absolute(language).format(new Date(time));
 }
 
 /** The time of day to the millisecond, for the lines of a log. */

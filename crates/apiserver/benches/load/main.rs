@@ -19,6 +19,10 @@ use serde_json::Value;
 use client::{Target, latency, rate};
 use servers::Running;
 
+/// As in the product.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 const OBJECTS: usize = 3000;
 const READS: usize = 60_000;
 /// Far fewer are enough to know a rate that is far lower.

@@ -256,6 +256,12 @@ fn a_finished_job_goes_after_its_time_and_its_history_stays() {
     assert_eq!(record["state"], "Complete", "{record}");
     let (_, lines) = up.get("/api/trainjobs/brief/logs?namespace=team");
     assert!(lines.to_string().contains("here and gone"), "{lines}");
-    let maps = up.kubectl(&["-n", "team", "get", "configmaps", "-o", "name"]);
-    assert!(!maps.contains("brief-train-script"), "{maps}");
+    up.eventually("the end of its code", |up| {
+        let maps = up.kubectl(&["-n", "team", "get", "configmaps", "-o", "name"]);
+        if maps.contains("brief-train-script") {
+            Err(json!(maps))
+        } else {
+            Ok(())
+        }
+    });
 }

@@ -13,4 +13,5 @@ mod legacy;
 mod legacy_admission;
 mod lifecycle;
 mod queue;
+mod refusals;
 mod scheduler;

@@ -5,29 +5,28 @@
 //! 1. The namespace exists and belongs to the user, or is made so.
 //! 2. The framework's system ConfigMap exists, or is made.
 //! 3. The job's own ConfigMap and volume claim are made; their names reserve the job's name.
-//! 4. The TrainJob is made, and they become its property.
+//! 4. The TrainJob is made, and the caller has the answer.
+//! 5. What step 3 made becomes the TrainJob's property.
 //!
 //! # Guarantees
 //!
-//! When step 4 fails, what step 3 made is removed again. When the process dies between them,
-//! those have no owner; [`upkeep`](super::upkeep) gives them one or removes them later.
+//! When step 4 fails, what step 3 made is removed again. When the process dies before step 5,
+//! those have no owner; [`upkeep`](super::upkeep) gives them one or removes them later. Step 5
+//! names the objects by their uids: what a later job of the same name made is not touched.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use astrago_api::TrainingRuntime;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind, NamespaceResourceScope};
-use kube::{Api, Client, Resource, ResourceExt};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{DynamicObject, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client, ResourceExt};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::belongings::{Belongings, is_conflict, owner_reference};
 use super::{Error, Result, job_runtime, namespaces, places, snapshots};
 use crate::context::Context;
 use crate::form::{self, JobRequest, manifest, name};
@@ -118,6 +117,12 @@ async fn make(
     let mut suffix = None;
     for _ in 0..NAME_ATTEMPTS {
         let name = candidate(request, now, suffix.as_deref());
+        let key = Key::new(&request.namespace, &name);
+        if request.name.is_none() && context.world.read().has_job(&key) {
+            // A second job in the same second; the API server need not be asked.
+            suffix = Some(crate::random_text(5));
+            continue;
+        }
         let dialect = context.cluster().dialect;
         let made = manifest::build(request, &name, dialect, labels, annotations);
         match submit(context, &client, &request.namespace, made).await? {
@@ -160,67 +165,78 @@ async fn submit(
     }
     if let Some(map) = &made.snapshot {
         // Another job may have brought it.
-        reserve(&maps, map, "store the training code").await?;
-    }
-    if let Some(code) = &made.code
-        && !reserve(&maps, code, "store the training code").await?
-    {
-        return Ok(Submitted::NameTaken);
-    }
-    if let Some(claim) = &made.checkpoints {
-        let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), namespace);
-        let reserved = reserve(&claims, claim, "claim a volume for checkpoints").await;
-        if !matches!(reserved, Ok(true)) {
-            roll_back(context, namespace, made.code.as_ref()).await;
-            return reserved.map(|_| Submitted::NameTaken);
+        match maps.create(&PostParams::default(), map).await {
+            Err(error) if !is_conflict(&error) => {
+                return Err(Error::cluster("store the training code", error));
+            }
+            _ => {}
         }
     }
     let (own_runtime, train_job) = match own_runtime(context, &made.train_job) {
         Some((runtime, train_job)) => (Some(runtime), train_job),
         None => (None, made.train_job),
     };
-    if let Some(runtime) = &own_runtime {
-        let runtimes: Api<TrainingRuntime> = Api::namespaced(client.clone(), namespace);
-        let reserved = reserve(&runtimes, runtime, "make the job's runtime").await;
-        if !matches!(reserved, Ok(true)) {
-            roll_back(context, namespace, made.code.as_ref()).await;
-            roll_back(context, namespace, made.checkpoints.as_ref()).await;
-            return reserved.map(|_| Submitted::NameTaken);
-        }
-    }
-    let jobs: Api<DynamicObject> =
-        Api::namespaced_with(client.clone(), namespace, &train_job_resource());
-    let object = match serde_json::from_value::<DynamicObject>(train_job) {
-        Ok(object) => match jobs.create(&PostParams::default(), &object).await {
-            Err(error) if !matches!(error, kube::Error::Api(_)) => {
-                after_a_lost_answer(&jobs, &object, error).await
-            }
-            answered => answered,
-        },
-        Err(source) => Err(kube::Error::SerdeError(source)),
+    let mut belongings = Belongings::new(context, namespace);
+    let reserved = async {
+        Ok(belongings
+            .make(client, made.code.as_ref(), "store the training code")
+            .await?
+            && belongings
+                .make(
+                    client,
+                    made.checkpoints.as_ref(),
+                    "claim a volume for checkpoints",
+                )
+                .await?
+            && belongings
+                .make(client, own_runtime.as_ref(), "make the job's runtime")
+                .await?)
     };
-    match object {
+    let reserved = reserved.await;
+    if !matches!(reserved, Ok(true)) {
+        belongings.remove().await;
+        return reserved.map(|_| Submitted::NameTaken);
+    }
+    match create_train_job(client, namespace, train_job).await {
         Ok(job) => {
-            own(context, namespace, made.code.as_ref(), &job).await;
-            own(context, namespace, made.checkpoints.as_ref(), &job).await;
             if let Some(map) = made.snapshot {
                 snapshots::share(context, map, &job.name_any(), job.uid()).await;
             }
-            own(context, namespace, own_runtime.as_ref(), &job).await;
+            let key = Key::of(&job);
+            let owned = async {
+                if let Some(owner) = owner_reference(&key.name, job.uid()) {
+                    belongings.give_to(owner).await;
+                }
+            };
+            tokio::join!(owned, context.world.until_known(&key));
             let created = job
                 .creation_timestamp()
                 .map_or_else(|| context.now(), |time| time.0);
             Ok(Submitted::Created(created))
         }
         Err(error) => {
-            roll_back(context, namespace, made.code.as_ref()).await;
-            roll_back(context, namespace, made.checkpoints.as_ref()).await;
-            roll_back(context, namespace, own_runtime.as_ref()).await;
+            belongings.remove().await;
             if is_conflict(&error) {
                 return Ok(Submitted::NameTaken);
             }
             Err(Error::cluster("create the TrainJob", error))
         }
+    }
+}
+
+async fn create_train_job(
+    client: &Client,
+    namespace: &str,
+    train_job: Value,
+) -> kube::Result<DynamicObject> {
+    let jobs: Api<DynamicObject> =
+        Api::namespaced_with(client.clone(), namespace, &train_job_resource());
+    let object = serde_json::from_value(train_job).map_err(kube::Error::SerdeError)?;
+    match jobs.create(&PostParams::default(), &object).await {
+        Err(error) if !matches!(error, kube::Error::Api(_)) => {
+            after_a_lost_answer(&jobs, &object, error).await
+        }
+        answered => answered,
     }
 }
 
@@ -262,68 +278,6 @@ async fn ensure_system(context: &Context, maps: &Api<ConfigMap>, map: &ConfigMap
     }
     context.idempotency.saw_system(key);
     Ok(())
-}
-
-/// Makes an object that belongs to a job; tells whether its name was free.
-async fn reserve<K>(api: &Api<K>, object: &K, action: &'static str) -> Result<bool>
-where
-    K: Resource + Clone + fmt::Debug + Serialize + DeserializeOwned,
-{
-    match api.create(&PostParams::default(), object).await {
-        Ok(_) => Ok(true),
-        Err(error) if is_conflict(&error) => Ok(false),
-        Err(error) => Err(Error::cluster(action, error)),
-    }
-}
-
-/// Makes the TrainJob the owner of what was made for it. The job runs without that, so a failure
-/// here is left to the periodic adoption.
-async fn own<K>(context: &Context, namespace: &str, object: Option<&K>, job: &DynamicObject)
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-    K: Clone + fmt::Debug + DeserializeOwned,
-{
-    let owner = owner_reference(&job.name_any(), job.uid());
-    let (Some(object), Some(owner)) = (object, owner) else {
-        return;
-    };
-    let name = object.name_any();
-    let api: Api<K> = Api::namespaced(context.client.clone(), namespace);
-    let patch = json!({ "metadata": { "ownerReferences": [owner] } });
-    if let Err(error) = api
-        .patch(&name, &PatchParams::default(), &Patch::Merge(patch))
-        .await
-    {
-        tracing::warn!(name, namespace, error = %crate::error::chain(&error), "{} has no owner yet", K::kind(&()));
-    }
-}
-
-/// The owner reference that a job's ConfigMap carries.
-pub(super) fn owner_reference(job: &str, uid: Option<String>) -> Option<OwnerReference> {
-    Some(OwnerReference {
-        api_version: "trainer.kubeflow.org/v1alpha1".to_owned(),
-        kind: "TrainJob".to_owned(),
-        name: job.to_owned(),
-        uid: uid?,
-        controller: Some(false),
-        block_owner_deletion: Some(false),
-    })
-}
-
-/// Removes what was made for a job with our own rights: the caller may be allowed to create and not
-/// to delete, and what is left behind would be ours to explain.
-async fn roll_back<K>(context: &Context, namespace: &str, object: Option<&K>)
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-    K: Clone + fmt::Debug + DeserializeOwned,
-{
-    let Some(name) = object.map(ResourceExt::name_any) else {
-        return;
-    };
-    let api: Api<K> = Api::namespaced(context.client.clone(), namespace);
-    if let Err(error) = api.delete(&name, &DeleteParams::default()).await {
-        tracing::error!(name, namespace, error = %crate::error::chain(&error), "{} was left behind", K::kind(&()));
-    }
 }
 
 /// A user acts for themselves; an administrator for anybody.
@@ -410,10 +364,6 @@ fn without_code(body: &Value) -> Value {
         object.remove("training_code");
     }
     request
-}
-
-fn is_conflict(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 409)
 }
 
 fn digest(text: &str) -> String {

@@ -27,13 +27,23 @@ pub(crate) async fn find(context: &Context, caller: &Caller, key: &Key) -> Resul
         .gate
         .demand(caller, &Access::jobs("get", &key.namespace))
         .await?;
-    let job = Job::find(&context.world.read(), key);
+    let mut job = Job::find(&context.world.read(), key);
+    if job.is_none() && exists(context, key).await {
+        context.world.until_known(key).await;
+        job = Job::find(&context.world.read(), key);
+    }
     let job = job.ok_or_else(|| Error::no_job(&key.namespace, &key.name))?;
     if let Some(legacy) = &job.legacy {
         let access = legacy.kind.access("get", &key.namespace);
         context.gate.demand(caller, &access).await?;
     }
     Ok(job)
+}
+
+/// Whether there is a TrainJob that the watches have not told of yet: another replica, or kubectl, has just made it.
+async fn exists(context: &Context, key: &Key) -> bool {
+    let jobs: Api<TrainJob> = Api::namespaced(context.client.clone(), &key.namespace);
+    matches!(jobs.get_metadata_opt(&key.name).await, Ok(Some(_)))
 }
 
 /// The record of a job that is gone, if the caller may see it.

@@ -12,7 +12,7 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
-use super::create::owner_reference;
+use super::belongings::owner_reference;
 use super::{Error, Result, jobs, namespaces, record, upkeep};
 use crate::context::Context;
 use crate::form::code::{self, Files};

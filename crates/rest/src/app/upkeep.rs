@@ -12,7 +12,7 @@ use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::create::owner_reference;
+use super::belongings::owner_reference;
 use super::snapshots;
 use crate::context::Context;
 use crate::names;

@@ -227,6 +227,9 @@ fn try_notice(context: &Context, summary: &JobSummary) -> Result<()> {
             JobState::Pending | JobState::Running | JobState::Restarting | JobState::Suspended => {}
         }
     }
+    if events.is_empty() && summary.restarts <= known_restarts {
+        return Ok(());
+    }
     let mut deliveries = Vec::new();
     if !events.is_empty() {
         let own = uid_of(context, &summary.namespace);

@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use astrago_api::TrainJob;
 use axum::http::{Method, StatusCode};
+use futures::StreamExt;
 use futures::future::join_all;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
-use kube::api::ListParams;
+use kube::api::{ListParams, PostParams};
 use kube::client::Body;
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
@@ -182,6 +186,57 @@ fn faulty(
         }
     });
     Client::new(service.map_err(tower::BoxError::from), "default")
+}
+
+/// A client whose watches of TrainJobs tell late, as those of a busy cluster do.
+fn late(inner: &Client) -> Client {
+    let inner = inner.clone();
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let inner = inner.clone();
+        async move {
+            let watches = request.uri().path().ends_with("/trainjobs")
+                && request
+                    .uri()
+                    .query()
+                    .is_some_and(|query| query.contains("watch=true"));
+            let answer = inner.send(request).await.map_err(tower::BoxError::from)?;
+            Ok::<_, tower::BoxError>(answer.map(|body| {
+                if !watches {
+                    return body.map_err(tower::BoxError::from).boxed_unsync();
+                }
+                let late = body.into_data_stream().then(|data| async {
+                    tokio::time::sleep(Duration::from_millis(300)).await;
+                    data.map(Frame::data)
+                });
+                let body = StreamBody::new(late);
+                body.map_err(tower::BoxError::from).boxed_unsync()
+            }))
+        }
+    });
+    Client::new(service.map_err(tower::BoxError::from), "default")
+}
+
+#[tokio::test]
+async fn a_job_is_seen_as_soon_as_it_is_made_however_late_the_watches_are() {
+    let site = Site::start_with(|options| options.client = late(&options.client)).await;
+    let form = form_a("kim", "user-kim");
+    let made = site.post("/api/trainjob/create", ADMIN, &form).await.ok();
+    let name = made["trainjob_name"].as_str().unwrap();
+    let listed = site.get("/api/trainjobs", ADMIN).await.ok();
+    assert_eq!(listed["items"][0]["name"], name, "{listed}");
+
+    // Another replica makes one: nothing here knows of it.
+    let jobs: Api<TrainJob> = Api::namespaced(site.plane.client.clone(), "user-kim");
+    let job = json!({ "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob",
+                      "metadata": { "name": "elsewhere" }, "spec": { "runtimeRef": { "name": "pytorch-simple" } } });
+    let job = serde_json::from_value(job).unwrap();
+    jobs.create(&PostParams::default(), &job).await.unwrap();
+    for path in ["/api/trainjob/elsewhere/status", "/api/trainjobs/elsewhere"] {
+        let path = format!("{path}?namespace=user-kim");
+        site.get(&path, ADMIN).await.ok();
+    }
+    let missing = "/api/trainjob/nowhere/status?namespace=user-kim";
+    assert_eq!(site.get(missing, ADMIN).await.status, StatusCode::NOT_FOUND);
 }
 
 fn refusal(code: u16, reason: &str) -> Result<http::Response<Body>, tower::BoxError> {

@@ -10,6 +10,7 @@ import {
   UnstyledButton,
 } from '@mantine/core';
 import { IconArrowDown, IconArrowUp, IconRefresh } from '@tabler/icons-react';
+import { memo } from 'react';
 import { useTranslation } from 'react-i18next';
 import { Link, useNavigate } from 'react-router';
 
@@ -33,6 +34,7 @@ interface Props {
   /** When they were read, so that running times go on from there. */
   read: number;
   selected: ReadonlySet<string>;
+  /** The same function at every drawing. */
   onSelect: (uids: string[], on: boolean) => void;
   sort: Sort;
   onSort: (sort: Sort) => void;
@@ -76,9 +78,9 @@ export function JobTable({ jobs, read, selected, onSelect, sort, onSort }: Props
                   <JobRow
                     key={job.uid}
                     job={job}
-                    read={read}
+                    read={isStill(job) ? 0 : read}
                     selected={selected.has(job.uid)}
-                    onSelect={(on) => onSelect([job.uid], on)}
+                    onSelect={onSelect}
                   />
                 ))}
           </Table.Tbody>
@@ -132,7 +134,13 @@ function SortHeader(props: {
   );
 }
 
-function JobRow(props: { job: Job; read: number; selected: boolean; onSelect: (on: boolean) => void }) {
+/** Drawn anew only when the job itself has changed: a list is read again at every change of any job. */
+const JobRow = memo(function JobRow(props: {
+  job: Job;
+  read: number;
+  selected: boolean;
+  onSelect: Props['onSelect'];
+}) {
   const { job, read, selected, onSelect } = props;
   const { t } = useTranslation();
   const navigate = useNavigate();
@@ -155,7 +163,7 @@ function JobRow(props: { job: Job; read: number; selected: boolean; onSelect: (o
           disabled={job.archived ?? false}
           aria-label={t('jobs.select', { name: job.name })}
           checked={selected}
-          onChange={(event) => onSelect(event.currentTarget.checked)}
+          onChange={(event) => onSelect([job.uid], event.currentTarget.checked)}
         />
       </Table.Td>
       <Table.Td>
@@ -199,7 +207,7 @@ function JobRow(props: { job: Job; read: number; selected: boolean; onSelect: (o
       </Table.Td>
     </Table.Tr>
   );
-}
+});
 
 /** The same on a narrow screen: one card for each, without the table's columns. */
 export function JobCards({ jobs, read }: { jobs: Job[] | undefined; read: number }) {
@@ -314,9 +322,13 @@ function NodeCount({ job }: { job: Job }) {
   );
 }
 
+/** Its time does not go on. */
+function isStill(job: Job): boolean {
+  return isFinished(job.state) || (job.archived ?? false);
+}
+
 function Duration({ job, read }: { job: Job; read: number }) {
-  const still = isFinished(job.state) || (job.archived ?? false);
-  return still ? (
+  return isStill(job) ? (
     <span>{duration(job.duration_seconds * 1000)}</span>
   ) : (
     <Running seconds={job.duration_seconds} since={read} />

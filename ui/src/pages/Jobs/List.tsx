@@ -1,7 +1,7 @@
 import { Button, Group, Pagination, Select, Switch, Text, TextInput, Title } from '@mantine/core';
 import { useDebouncedCallback, useMediaQuery } from '@mantine/hooks';
 import { IconPlus, IconSearch } from '@tabler/icons-react';
-import { useState } from 'react';
+import { useCallback, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { Link, useSearchParams } from 'react-router';
 
@@ -26,6 +26,7 @@ export function JobList({ me }: { me: Schemas['WhoAmI'] }) {
   const { t, i18n } = useTranslation();
   const [search, setSearch] = useSearchParams();
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const [clears, setClears] = useState(0);
   const narrow = useMediaQuery('(max-width: 48em)', false, { getInitialValueInEffect: false });
   const text = search.get('q') ?? '';
   useLiveJobs();
@@ -56,24 +57,21 @@ export function JobList({ me }: { me: Schemas['WhoAmI'] }) {
       { replace: key === 'q' },
     );
 
-  // The text is kept here and goes into the address when typing pauses: the address is too slow to type into.
-  const [typed, setTyped] = useState(text);
-  const look = useDebouncedCallback((value: string) => {
-    // Whoever has gone on to a job meanwhile is not called back.
-    if (window.location.pathname === ROUTES.jobs) set('q', value);
-  }, 200);
-
   const items = jobs.data?.items;
   const chosen = (items ?? []).filter((job) => selected.has(job.uid));
   const filtered = ['q', 'state', 'namespace', 'framework', 'mine'].some((key) => search.has(key));
-  const select = (uids: string[], on: boolean) => {
-    const next = new Set(selected);
-    for (const uid of uids) {
-      if (on) next.add(uid);
-      else next.delete(uid);
-    }
-    setSelected(next);
-  };
+  const select = useCallback(
+    (uids: string[], on: boolean) =>
+      setSelected((before) => {
+        const next = new Set(before);
+        for (const uid of uids) {
+          if (on) next.add(uid);
+          else next.delete(uid);
+        }
+        return next;
+      }),
+    [],
+  );
 
   return (
     <>
@@ -84,20 +82,7 @@ export function JobList({ me }: { me: Schemas['WhoAmI'] }) {
         </Button>
       </Group>
       <div className={classes.filters}>
-        <TextInput
-          data-search
-          size="sm"
-          w={{ base: '100%', xs: 280 }}
-          placeholder={t('jobs.search')}
-          aria-label={t('jobs.search')}
-          leftSection={<IconSearch size={15} />}
-          rightSection={narrow ? undefined : <Keys of="/" />}
-          value={typed}
-          onChange={(event) => {
-            setTyped(event.currentTarget.value);
-            look(event.currentTarget.value);
-          }}
-        />
+        <Search key={clears} text={text} narrow={narrow} onLook={(value) => set('q', value)} />
         <Select
           w={{ base: 'calc(50% - 4px)', xs: 150 }}
           size="sm"
@@ -150,7 +135,7 @@ export function JobList({ me }: { me: Schemas['WhoAmI'] }) {
               <Button
                 variant="light"
                 onClick={() => {
-                  setTyped('');
+                  setClears(clears + 1);
                   setSearch({});
                 }}
               >
@@ -193,5 +178,35 @@ export function JobList({ me }: { me: Schemas['WhoAmI'] }) {
       )}
       {chosen.length > 0 && <Bulk chosen={chosen} onDone={() => setSelected(new Set())} />}
     </>
+  );
+}
+
+/**
+ * The text is kept here and goes into the address when typing pauses: the address is too slow to type into, and the list
+ * to be drawn at every key.
+ */
+function Search(props: { text: string; narrow: boolean; onLook: (text: string) => void }) {
+  const { text, narrow, onLook } = props;
+  const { t } = useTranslation();
+  const [typed, setTyped] = useState(text);
+  const look = useDebouncedCallback((value: string) => {
+    // Whoever has gone on to a job meanwhile is not called back.
+    if (window.location.pathname === ROUTES.jobs) onLook(value);
+  }, 200);
+  return (
+    <TextInput
+      data-search
+      size="sm"
+      w={{ base: '100%', xs: 280 }}
+      placeholder={t('jobs.search')}
+      aria-label={t('jobs.search')}
+      leftSection={<IconSearch size={15} />}
+      rightSection={narrow ? undefined : <Keys of="/" />}
+      value={typed}
+      onChange={(event) => {
+        setTyped(event.currentTarget.value);
+        look(event.currentTarget.value);
+      }}
+    />
   );
 }
