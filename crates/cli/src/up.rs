@@ -93,7 +93,8 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
     data.write("kubeconfig", kubeconfig.as_bytes())?;
 
     let client = Client::new(server.local(Identity::component("astrago")), "default");
-    install::install(&client).await?;
+    let runs_train_jobs = arguments.controllers.contains(&Controller::TrainJobs);
+    install::install(&client, runs_train_jobs).await?;
 
     let stop = Stages {
         requests: CancellationToken::new(),
@@ -135,7 +136,7 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
         .await
         .context("failed to ask our own API server what it serves")?;
     // Where somebody else runs the jobs, what they lack is done by the REST API.
-    cluster.extended = arguments.controllers.contains(&Controller::TrainJobs);
+    cluster.extended = runs_train_jobs;
     let mut options = rest_options(arguments, client, &data);
     options.cluster = cluster;
     options.plan = plan;

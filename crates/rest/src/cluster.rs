@@ -74,6 +74,13 @@ impl Cluster {
         })
     }
 
+    /// The version of the definition of TrainJobs; it changes when another Trainer is installed.
+    pub(crate) async fn definition_version(client: &Client) -> Option<String> {
+        let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+        let definition = definitions.get_metadata_opt(TRAIN_JOBS).await.ok()??;
+        definition.metadata.resource_version
+    }
+
     pub(crate) fn info(&self, connected: bool) -> ClusterInfo {
         let served = |group: &str| self.groups.iter().any(|name| name == group);
         ClusterInfo {

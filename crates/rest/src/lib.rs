@@ -128,12 +128,13 @@ impl Rest {
 /// How often the API server is asked whether it is there.
 const PROBE: Duration = Duration::from_secs(2);
 
-/// After so many probes it is looked whether the cluster has changed.
+/// After so many probes it is looked whether the cluster has changed; at once when its definition of TrainJobs has.
 const PROBES_PER_DETECTION: u32 = 30;
 
 /// Keeps what is known of the cluster current: whether it answers, and what its Trainer is, which may
 /// be upgraded while we run.
 async fn watch_cluster(context: Arc<Context>) {
+    let mut known = Cluster::definition_version(&context.client).await;
     for turn in 1_u32.. {
         tokio::select! {
             () = context.stop.cancelled() => return,
@@ -141,10 +142,13 @@ async fn watch_cluster(context: Arc<Context>) {
         }
         let answer = tokio::time::timeout(PROBE * 2, context.client.apiserver_version()).await;
         context.set_connected(matches!(answer, Ok(Ok(_))));
+        let version = Cluster::definition_version(&context.client).await;
+        let changed = version.is_some() && version != known;
         // While the API server is away, what was known before stays.
-        if turn.is_multiple_of(PROBES_PER_DETECTION)
+        if (changed || turn.is_multiple_of(PROBES_PER_DETECTION))
             && let Ok(mut cluster) = Cluster::detect(&context.client).await
         {
+            known = version;
             if context.manages_users {
                 // On one machine the definitions are ours whoever runs the jobs; that was said at the start.
                 cluster.extended = context.cluster().extended;

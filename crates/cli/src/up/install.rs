@@ -32,24 +32,38 @@ const RECORD: &str = "installed-runtimes";
 const TRAINER_NAMESPACE: &str = "kubeflow-system";
 const TRAINER_VERSION: &str = "v2.3.0";
 
-/// Installs everything that is missing.
-pub(crate) async fn install(client: &Client) -> Result<()> {
-    install_crds(client).await?;
+/// Installs everything that is missing. Where TrainJobs are not `ours` to run, their kinds and the Trainer's version are
+/// for whoever runs them to say.
+pub(crate) async fn install(client: &Client, ours: bool) -> Result<()> {
+    install_crds(client, ours).await?;
     ensure_namespace(client, SYSTEM_NAMESPACE).await?;
     ensure_namespace(client, "default").await?;
     install_runtimes(client).await?;
-    publish_trainer_version(client).await
+    if ours {
+        publish_trainer_version(client).await?;
+    }
+    Ok(())
 }
 
-async fn install_crds(client: &Client) -> Result<()> {
+async fn install_crds(client: &Client, ours: bool) -> Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let parameters = PatchParams::apply(MANAGER).force();
     let mut names = Vec::new();
-    for crd in [astrago_api::crds(), astrago_api::legacy::legacy_crds()].concat() {
+    let definitions = astrago_api::crds().into_iter().map(|crd| (crd, ours));
+    let legacy = astrago_api::legacy::legacy_crds().into_iter();
+    for (crd, ours) in definitions.chain(legacy.map(|crd| (crd, true))) {
         let name = crd.name_any();
-        api.patch(&name, &parameters, &Patch::Apply(&crd))
-            .await
-            .with_context(|| format!("failed to install the kind {name}"))?;
+        let installed = if ours {
+            api.patch(&name, &parameters, &Patch::Apply(&crd)).await
+        } else {
+            api.create(&PostParams::default(), &crd).await
+        };
+        match installed {
+            Err(kube::Error::Api(status)) if !ours && status.code == 409 => {}
+            other => {
+                other.with_context(|| format!("failed to install the kind {name}"))?;
+            }
+        }
         names.push(name);
     }
     for name in names {

@@ -25,12 +25,7 @@ fn the_cluster_says_whose_trainer_it_has() {
     let up = Up::start(&["--no-node", "--no-auth"]);
     let (code, cluster) = up.get("/api/cluster");
     assert_eq!(code, 200, "{cluster}");
-    let old = target.kubernetes && target.is_kubeflow_2_1();
-    let want = if old {
-        "podTemplateOverrides"
-    } else {
-        "runtimePatches"
-    };
+    let (old, want) = (target.is_kubeflow_2_1(), target.dialect());
     assert_eq!(cluster["dialect"], want, "{cluster}");
     assert_eq!(
         cluster["astrago_controllers"],

@@ -110,14 +110,14 @@ impl Up {
         let (child, address) = spawn_ready(&mut up_command(folder.path(), flags), folder.path());
         let kubeflow = target.kubeflow.map(|release| {
             let authority = Authority::new(&folder.path().join("pki"));
-            Kubeflow::start(
+            Kubeflow::install_without_webhooks(
                 folder.path(),
                 release,
                 &kubeconfig(folder.path()),
                 &authority,
             )
         });
-        Self {
+        let up = Self {
             child,
             folder,
             address,
@@ -126,7 +126,21 @@ impl Up {
             node: None,
             kubeflow,
             cluster: None,
+        };
+        if target.kubeflow.is_some() {
+            up.eventually("that the server knows the Trainer", |up| {
+                let (_, cluster) = up.request("GET", "/api/cluster", None, &[&up.bearer()]);
+                let says_version = cluster["trainer_version"].is_string();
+                if cluster["dialect"] == target.dialect()
+                    && says_version != target.is_kubeflow_2_1()
+                {
+                    Ok(())
+                } else {
+                    Err(cluster)
+                }
+            });
         }
+        up
     }
 
     /// The same by a command of the test's own, in a folder that it prepared; always on the embedded engine.
@@ -373,9 +387,21 @@ impl Drop for Up {
 }
 
 fn up_arguments(command: &mut Command, folder: &Path, flags: &[&str]) {
-    let listen = ["--listen", "127.0.0.1:0", "--kube-listen", "127.0.0.1:0"];
-    command.arg("up").args(listen).arg("--data-dir");
+    command.args(["up", "--listen", "127.0.0.1:0", "--kube-listen"]);
+    command.arg(kube_address(folder)).arg("--data-dir");
     command.arg(folder.join("data")).args(flags);
+}
+
+/// The address of the Kubernetes API: a free one, or where it was before if Kubeflow's controllers look for it there.
+fn kube_address(folder: &Path) -> String {
+    let before = std::fs::read(folder.join("data/endpoints.json")).ok();
+    let before: Option<Value> = before.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    before
+        .filter(|_| Target::chosen().kubeflow.is_some())
+        .as_ref()
+        .and_then(|before| before["kube"].as_str()?.strip_prefix("https://"))
+        .unwrap_or("127.0.0.1:0")
+        .to_owned()
 }
 
 fn up_command(folder: &Path, flags: &[&str]) -> Command {

@@ -27,8 +27,9 @@ struct Part<'a> {
 }
 
 impl Kubeflow {
-    /// Starts the controllers against an API server that has our definitions, and no webhooks.
-    pub(crate) fn start(
+    /// The same on our API server, which has no webhooks: its own definition of JobSets has the defaults that JobSet's
+    /// webhook would write.
+    pub(crate) fn install_without_webhooks(
         folder: &Path,
         release: target::Kubeflow,
         kubeconfig: &Path,
@@ -52,7 +53,7 @@ impl Kubeflow {
         release: target::Kubeflow,
         kubeconfig: &Path,
         authority: &Authority,
-        install: bool,
+        webhooks: bool,
     ) -> Self {
         let [trainer_port, trainer_health, set_port, set_health] = free_ports();
         let (trainer, job_set) = (
@@ -62,20 +63,20 @@ impl Kubeflow {
         let kubectl = Kubectl { folder, kubeconfig };
         kubectl.run(&["create", "namespace", "kubeflow-system"]);
         kubectl.run(&["create", "namespace", "jobset-system"]);
-        if install {
-            kubectl.apply(&trainer.join("manifests/base/crds"), "-k");
-            kubectl.apply(&job_set.join("config/components/crd/bases"), "-f");
-            established(kubeconfig);
-            // The release's own overlay makes this, with the version of the release, since v2.2.
-            if release.trainer != "v2.1.0" {
-                let version = format!(
-                    "--from-literal=kubeflow_trainer_version={}",
-                    release.trainer
-                );
-                let map = ["create", "configmap", "kubeflow-trainer-public", &version];
-                kubectl.run(&[&["-n", "kubeflow-system"], &map[..]].concat());
-            }
+        // The release's own overlay makes this, with the version of the release, since v2.2.
+        if release.trainer != "v2.1.0" {
+            let version = format!(
+                "--from-literal=kubeflow_trainer_version={}",
+                release.trainer
+            );
+            let map = ["create", "configmap", "kubeflow-trainer-public", &version];
+            kubectl.run(&[&["-n", "kubeflow-system"], &map[..]].concat());
         }
+        kubectl.apply(&trainer.join("manifests/base/crds"), "-k");
+        if webhooks {
+            kubectl.apply(&job_set.join("config/components/crd/bases"), "-f");
+        }
+        established(kubeconfig);
 
         let address = |port: u16| format!("127.0.0.1:{port}");
         let job_set = Part {
@@ -110,11 +111,9 @@ impl Kubeflow {
         };
         ready(&mut started.job_set, set_health);
         ready(&mut started.trainer, trainer_health);
-        for (part, port) in [(&job_set, set_port), (&trainer, trainer_port)] {
-            if !install {
-                break;
-            }
-            kubectl.webhooks(part, port, authority);
+        if webhooks {
+            kubectl.webhooks(&job_set, set_port, authority);
+            kubectl.webhooks(&trainer, trainer_port, authority);
         }
         started
     }

@@ -89,6 +89,15 @@ impl Target {
         self.kubeflow == Some(KUBEFLOW_2_1)
     }
 
+    /// How jobs change their runtime's template.
+    pub(crate) fn dialect(self) -> &'static str {
+        if self.is_kubeflow_2_1() {
+            "podTemplateOverrides"
+        } else {
+            "runtimePatches"
+        }
+    }
+
     /// Whether somebody runs the jobs of the Training Operator v1: our controllers do, on either API server.
     pub(crate) fn runs_v1_jobs(self) -> bool {
         !self.kubernetes || self.kubeflow.is_none()
