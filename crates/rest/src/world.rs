@@ -11,8 +11,10 @@
 mod table;
 
 use std::cell::Cell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Deref;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use astrago_api::{ClusterTrainingRuntime, JobSet, TrainJob, TrainingRuntime, labels};
@@ -21,7 +23,7 @@ use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
 use kube::runtime::watcher::{self, Config};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client, Resource, ResourceExt};
-use tokio::sync::{broadcast, watch as flag};
+use tokio::sync::{broadcast, oneshot, watch as flag};
 use tokio_util::sync::CancellationToken;
 
 use crate::legacy;
@@ -59,6 +61,8 @@ pub(crate) struct World {
     tables: RwLock<Tables>,
     changes: broadcast::Sender<Change>,
     synced: flag::Sender<u32>,
+    /// Who waits for the first sign of a job.
+    awaited: Mutex<HashMap<Key, Vec<oneshot::Sender<()>>>>,
 }
 
 thread_local! {
@@ -115,6 +119,7 @@ impl World {
             tables: RwLock::new(tables),
             changes,
             synced,
+            awaited: Mutex::default(),
         })
     }
 
@@ -163,21 +168,28 @@ impl World {
     /// Waits until a job that exists is known here, so that whoever made it sees it; not for long, because a watch
     /// may be broken.
     pub(crate) async fn until_known(&self, job: &Key) {
-        let mut changes = self.changes();
-        let known = async {
-            while !self.read().has_job(job) {
-                if let Err(broadcast::error::RecvError::Closed) = changes.recv().await {
-                    return;
-                }
-            }
-        };
-        if tokio::time::timeout(CATCH_UP, known).await.is_err() {
+        // In this order: a job that comes after the question finds who waits for it.
+        let (known, mut told) = oneshot::channel();
+        self.awaited().entry(job.clone()).or_default().push(known);
+        let missing = !self.read().has_job(job);
+        if missing && tokio::time::timeout(CATCH_UP, &mut told).await.is_err() {
             tracing::warn!(
                 namespace = job.namespace,
                 job = job.name,
                 "the watch is late"
             );
         }
+        drop(told);
+        if let Entry::Occupied(mut waiting) = self.awaited().entry(job.clone()) {
+            waiting.get_mut().retain(|known| !known.is_closed());
+            if waiting.get().is_empty() {
+                waiting.remove();
+            }
+        }
+    }
+
+    fn awaited(&self) -> MutexGuard<'_, HashMap<Key, Vec<oneshot::Sender<()>>>> {
+        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Follows a kind that every cluster with Trainer has.
@@ -268,6 +280,12 @@ impl World {
         };
         for job in changed {
             let deleted = !self.read().has_job(&job);
+            if !deleted {
+                for known in self.awaited().remove(&job).unwrap_or_default() {
+                    // Some wait no longer.
+                    let _ = known.send(());
+                }
+            }
             // Nobody listening is not an error.
             let _ = self.changes.send(Change { job, deleted });
         }

@@ -13,8 +13,9 @@ use crate::harness::cluster::REPOSITORY;
 use crate::harness::target::{Target, program};
 use crate::harness::{Up, has_kubectl};
 
-const OVERLAYS: [&str; 5] = [
+const OVERLAYS: [&str; 6] = [
     "kubeflow",
+    "kubeflow-v2.1",
     "standalone",
     "standalone-v1",
     "ingress",
@@ -155,10 +156,15 @@ fn a_cluster_takes_the_manifests_and_the_chart() {
     let apply_base = [&apply[..4], &["-k", &base]].concat();
     let taken = up.kubectl(&apply_base);
     assert!(taken.contains("statefulset.apps/astrago"), "{taken}");
-    // Those with our own definitions replace Kubeflow's, and are for clusters without it.
-    let overlays = OVERLAYS
-        .iter()
-        .filter(|overlay| target.kubeflow.is_none() || !overlay.starts_with("standalone"));
+    // Those with our own definitions replace Kubeflow's, and are for clusters without it; those with the whole catalogue
+    // are for Trainers that know all of it.
+    let overlays = OVERLAYS.iter().filter(|overlay| {
+        if target.is_kubeflow_2_1() {
+            **overlay == "kubeflow-v2.1"
+        } else {
+            target.kubeflow.is_none() || !overlay.starts_with("standalone")
+        }
+    });
     for overlay in overlays {
         let file = up.folder.path().join(format!("{overlay}.json"));
         let list = json!({ "apiVersion": "v1", "kind": "List", "items": kustomize(overlay) });

@@ -280,7 +280,7 @@ fn kubeflows_sdk_trains_a_function() {
     }
     assert!(stdout.contains("accuracy 0.9"), "{stdout}");
     // Before v2.2 Kubeflow Trainer did not say which version it is.
-    let says = !Target::chosen().is_kubeflow_2_1() || !Target::chosen().kubernetes;
+    let says = !Target::chosen().is_kubeflow_2_1();
     assert_eq!(
         !stderr.contains("kubeflow-trainer-public"),
         says,

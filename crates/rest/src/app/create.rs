@@ -5,7 +5,7 @@
 //! 1. The namespace exists and belongs to the user, or is made so.
 //! 2. The framework's system ConfigMap exists, or is made.
 //! 3. The job's own ConfigMap and volume claim are made; their names reserve the job's name.
-//! 4. The TrainJob is made, and the caller has the answer.
+//! 4. The TrainJob is made, and the caller has the answer as soon as the caches know of it.
 //! 5. What step 3 made becomes the TrainJob's property.
 //!
 //! # Guarantees
@@ -16,6 +16,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use astrago_api::TrainingRuntime;
 use jiff::Timestamp;
@@ -34,6 +35,9 @@ use crate::identity::Caller;
 use crate::model::CreateResponse;
 use crate::names;
 use crate::world::Key;
+
+/// How long Kubeflow's webhook may take to see a runtime that was made for a job.
+const WEBHOOK_CATCHES_UP: Duration = Duration::from_secs(5);
 
 /// How many names are tried when the plain one is taken.
 const NAME_ATTEMPTS: usize = 8;
@@ -197,18 +201,17 @@ async fn submit(
         belongings.remove().await;
         return reserved.map(|_| Submitted::NameTaken);
     }
-    match create_train_job(client, namespace, train_job).await {
+    match create_train_job(client, namespace, train_job, own_runtime.is_some()).await {
         Ok(job) => {
             if let Some(map) = made.snapshot {
                 snapshots::share(context, map, &job.name_any(), job.uid()).await;
             }
             let key = Key::of(&job);
-            let owned = async {
-                if let Some(owner) = owner_reference(&key.name, job.uid()) {
-                    belongings.give_to(owner).await;
-                }
-            };
-            tokio::join!(owned, context.world.until_known(&key));
+            if let Some(owner) = owner_reference(&key.name, job.uid()) {
+                // The caller need not wait for it.
+                context.tasks.spawn(belongings.give_to(owner));
+            }
+            context.world.until_known(&key).await;
             let created = job
                 .creation_timestamp()
                 .map_or_else(|| context.now(), |time| time.0);
@@ -228,16 +231,29 @@ async fn create_train_job(
     client: &Client,
     namespace: &str,
     train_job: Value,
+    own_runtime: bool,
 ) -> kube::Result<DynamicObject> {
     let jobs: Api<DynamicObject> =
         Api::namespaced_with(client.clone(), namespace, &train_job_resource());
     let object = serde_json::from_value(train_job).map_err(kube::Error::SerdeError)?;
-    match jobs.create(&PostParams::default(), &object).await {
-        Err(error) if !matches!(error, kube::Error::Api(_)) => {
-            after_a_lost_answer(&jobs, &object, error).await
+    let deadline = Instant::now() + WEBHOOK_CATCHES_UP;
+    loop {
+        match jobs.create(&PostParams::default(), &object).await {
+            Err(error) if own_runtime && misses_runtime(&error) && Instant::now() < deadline => {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            Err(error) if !matches!(error, kube::Error::Api(_)) => {
+                return after_a_lost_answer(&jobs, &object, error).await;
+            }
+            answered => return answered,
         }
-        answered => answered,
     }
+}
+
+/// Kubeflow's webhook looks for the runtime in a cache of its own, which need not know yet what was just made.
+fn misses_runtime(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status)
+        if status.message.contains("spec.runtimeRef") && status.message.contains("not found"))
 }
 
 /// When the answer was lost, the job may exist: then its code must not be taken away from it.

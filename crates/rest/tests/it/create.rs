@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use astrago_api::TrainJob;
+use astrago_testkit::eventually;
 use axum::http::{Method, StatusCode};
 use futures::StreamExt;
 use futures::future::join_all;
@@ -44,14 +45,26 @@ async fn both_forms_make_a_configmap_and_a_trainjob_and_answer_as_documented() {
         );
         assert_eq!(status["state"], "Pending");
         let maps: Api<ConfigMap> = Api::namespaced(site.plane.client.clone(), "user-kim");
-        let code = maps.get(&format!("{name}-train-script")).await.unwrap();
+        let code = code_of(&maps, name).await;
         assert_eq!(code.immutable, Some(true));
-        assert_eq!(code.owner_references()[0].name, name);
     }
     let maps: Api<ConfigMap> = Api::namespaced(site.plane.client.clone(), "user-kim");
     for system in ["pytorch-pet-setup", "tensorflow-tf-config-generator"] {
         assert!(maps.get_opt(system).await.unwrap().is_some(), "{system}");
     }
+}
+
+/// The ConfigMap with a job's code, once the job owns it: the answer to its creation does not wait for that.
+async fn code_of(maps: &Api<ConfigMap>, job: &str) -> ConfigMap {
+    eventually("the job owns its code", || async {
+        let map = maps.get(&format!("{job}-train-script")).await;
+        let map = map.map_err(|error| error.to_string())?;
+        match map.owner_references() {
+            [owner] if owner.name == job => Ok(map),
+            owners => Err(format!("{owners:?}")),
+        }
+    })
+    .await
 }
 
 #[tokio::test]
@@ -239,9 +252,50 @@ async fn a_job_is_seen_as_soon_as_it_is_made_however_late_the_watches_are() {
     assert_eq!(site.get(missing, ADMIN).await.status, StatusCode::NOT_FOUND);
 }
 
+#[tokio::test]
+async fn a_job_waits_until_kubeflows_webhook_knows_its_runtime() {
+    let met = Arc::new(AtomicUsize::new(0));
+    let site = Site::start_with(|options| {
+        options.cluster.extended = false;
+        let (inner, met) = (options.client.clone(), Arc::clone(&met));
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let (inner, met) = (inner.clone(), Arc::clone(&met));
+            async move {
+                let creates = request.method() == Method::POST
+                    && request.uri().path().ends_with("/trainjobs");
+                if creates && met.fetch_add(1, Ordering::SeqCst) < 2 {
+                    return denial(
+                        "spec.runtimeRef: Invalid value: TrainingRuntime \"kim\" not found",
+                    );
+                }
+                inner.send(request).await.map_err(tower::BoxError::from)
+            }
+        });
+        options.client = Client::new(service.map_err(tower::BoxError::from), "default");
+    })
+    .await;
+    let mut form = form_a("kim", "user-kim");
+    form["max_restarts"] = json!(1);
+    site.post("/api/trainjob/create", ADMIN, &form).await.ok();
+    assert_eq!(met.load(Ordering::SeqCst), 3);
+    // A runtime that is not there is not waited for.
+    met.store(1, Ordering::SeqCst);
+    form.as_object_mut().unwrap().remove("max_restarts");
+    let answer = site.post("/api/trainjob/create", ADMIN, &form).await;
+    assert_eq!(answer.status, StatusCode::FORBIDDEN, "{}", answer.text);
+}
+
 fn refusal(code: u16, reason: &str) -> Result<http::Response<Body>, tower::BoxError> {
+    status(code, reason, "refused by a test")
+}
+
+fn denial(message: &str) -> Result<http::Response<Body>, tower::BoxError> {
+    status(403, "Forbidden", message)
+}
+
+fn status(code: u16, reason: &str, message: &str) -> Result<http::Response<Body>, tower::BoxError> {
     let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-                         "message": "refused by a test", "reason": reason, "code": code });
+                         "message": message, "reason": reason, "code": code });
     let body = Body::from(status.to_string().into_bytes());
     Ok(http::Response::builder()
         .status(code)
@@ -340,8 +394,7 @@ async fn a_job_whose_answer_was_lost_keeps_its_code() {
         .ok();
     let name = made["trainjob_name"].as_str().unwrap();
     let maps: Api<ConfigMap> = Api::namespaced(site.plane.client.clone(), "user-kim");
-    let code = maps.get(&format!("{name}-train-script")).await.unwrap();
-    assert_eq!(code.owner_references()[0].name, name);
+    code_of(&maps, name).await;
 }
 
 #[tokio::test]
