@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use astrago_api::TrainJob;
 use astrago_testkit::eventually;
@@ -218,7 +217,10 @@ fn late(inner: &Client) -> Client {
                     return body.map_err(tower::BoxError::from).boxed_unsync();
                 }
                 let late = body.into_data_stream().then(|data| async {
-                    tokio::time::sleep(Duration::from_millis(300)).await;
+                    // Everybody else has many turns before.
+                    for _ in 0..10_000 {
+                        tokio::task::yield_now().await;
+                    }
                     data.map(Frame::data)
                 });
                 let body = StreamBody::new(late);
