@@ -142,9 +142,12 @@ async fn watch_cluster(context: Arc<Context>) {
         }
         let answer = tokio::time::timeout(PROBE * 2, context.client.apiserver_version()).await;
         context.set_connected(matches!(answer, Ok(Ok(_))));
+        if !context.is_connected() {
+            // While the API server is away, what was known before stays.
+            continue;
+        }
         let version = Cluster::definition_version(&context.client).await;
         let changed = version.is_some() && version != known;
-        // While the API server is away, what was known before stays.
         if (changed || turn.is_multiple_of(PROBES_PER_DETECTION))
             && let Ok(mut cluster) = Cluster::detect(&context.client).await
         {

@@ -42,6 +42,10 @@ pub(crate) async fn find(context: &Context, caller: &Caller, key: &Key) -> Resul
 
 /// Whether there is a TrainJob that the watches have not told of yet: another replica, or kubectl, has just made it.
 async fn exists(context: &Context, key: &Key) -> bool {
+    // While the API server is away, records of jobs that are gone are not to wait for it.
+    if !context.is_connected() {
+        return false;
+    }
     let jobs: Api<TrainJob> = Api::namespaced(context.client.clone(), &key.namespace);
     matches!(jobs.get_metadata_opt(&key.name).await, Ok(Some(_)))
 }
