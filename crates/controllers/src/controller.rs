@@ -66,7 +66,8 @@ pub fn retry_of(error: &kube::Error) -> Retry {
 
 const SOON: Duration = Duration::from_millis(20);
 const FIRST_RETRY: Duration = Duration::from_millis(250);
-const LAST_RETRY: Duration = Duration::from_mins(2);
+/// Whoever waits for a job should not have to wait long for us to notice that the obstacle is gone.
+const LAST_RETRY: Duration = Duration::from_secs(15);
 
 /// Works on the keys of `queue` until cancelled, then lets running reconciles end.
 ///

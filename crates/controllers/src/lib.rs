@@ -27,6 +27,7 @@ mod legacy;
 pub mod mirror;
 mod node;
 pub mod options;
+mod patience;
 pub mod persistent_volume_claim;
 pub mod pod;
 pub mod queue;
@@ -52,6 +53,7 @@ use crate::context::Context;
 
 /// Runs the chosen controllers until cancelled. With [`Options::election`], only while holding the lease.
 pub async fn run(client: Client, options: Options, stop: CancellationToken) {
+    let client = patience::patient(&client);
     match options.election.clone() {
         None => work(client, &options, stop).await,
         Some(election) => {

@@ -21,6 +21,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::patience::Resume;
 use crate::queue::ObjectKey;
 
 /// What happened to one object. At least one of the two is present.
@@ -117,7 +118,7 @@ where
     /// Follows the API server until cancelled. Errors are retried with back-off, and one object that cannot be
     /// read is left out, not the rest with it.
     pub async fn run(&self, api: Api<DeserializeGuard<K>>, stop: CancellationToken) {
-        let events = watcher(api, watcher::Config::default()).default_backoff();
+        let events = watcher(api, watcher::Config::default()).backoff(Resume::default());
         stop.run_until_cancelled(self.follow(events)).await;
     }
 
