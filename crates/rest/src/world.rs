@@ -20,6 +20,7 @@ use std::time::Duration;
 use astrago_api::{ClusterTrainingRuntime, JobSet, TrainJob, TrainingRuntime, labels};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
+use kube::core::DeserializeGuard;
 use kube::runtime::watcher::{self, Config};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client, Resource, ResourceExt};
@@ -229,7 +230,7 @@ impl World {
         K: serde::de::DeserializeOwned,
     {
         let world = Arc::clone(self);
-        let api: Api<K> = Api::all(client.clone());
+        let api: Api<DeserializeGuard<K>> = Api::all(client.clone());
         Box::pin(async move {
             let mut events = watch(api, Config::default()).default_backoff().boxed();
             let mut filled = false;
@@ -257,8 +258,13 @@ impl World {
         })
     }
 
-    fn apply<K>(&self, event: watcher::Event<K>, select: fn(&mut Tables) -> &mut Table<K>)
-    where
+    /// An object that cannot be read, such as one with a value that is newer than we are, is left out: it must not
+    /// keep the others from being seen.
+    fn apply<K>(
+        &self,
+        event: watcher::Event<DeserializeGuard<K>>,
+        select: fn(&mut Tables) -> &mut Table<K>,
+    ) where
         K: Resource<DynamicType = ()> + Clone,
     {
         let changed = {
@@ -269,12 +275,27 @@ impl World {
                     table.begin();
                     Vec::new()
                 }
-                watcher::Event::InitApply(object) | watcher::Event::Apply(object) => {
+                watcher::Event::InitApply(DeserializeGuard(Ok(object)))
+                | watcher::Event::Apply(DeserializeGuard(Ok(object))) => {
                     table.insert(object).into_iter().collect()
                 }
                 watcher::Event::InitDone => table.finish(),
-                watcher::Event::Delete(object) => {
+                watcher::Event::Delete(DeserializeGuard(Ok(object))) => {
                     table.remove(&Key::of(&object)).into_iter().collect()
+                }
+                watcher::Event::InitApply(DeserializeGuard(Err(unread)))
+                | watcher::Event::Apply(DeserializeGuard(Err(unread)))
+                | watcher::Event::Delete(DeserializeGuard(Err(unread))) => {
+                    let (namespace, name) = (unread.metadata.namespace, unread.metadata.name);
+                    let key = Key {
+                        namespace: namespace.unwrap_or_default(),
+                        name: name.unwrap_or_default(),
+                    };
+                    tracing::warn!(
+                        kind = %K::kind(&()), namespace = key.namespace, name = key.name, error = unread.error,
+                        "object cannot be read and is left out",
+                    );
+                    table.remove(&key).into_iter().collect()
                 }
             }
         };
@@ -301,4 +322,37 @@ pub(crate) fn job_of_pod(pod: &Pod) -> Option<Key> {
         namespace: pod.namespace().unwrap_or_default(),
         name: job.clone(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn set(name: &str, operator: &str) -> DeserializeGuard<JobSet> {
+        let object: Value = json!({
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "metadata": { "name": name, "namespace": "ns" },
+            "spec": { "replicatedJobs": [], "successPolicy": { "operator": operator } },
+        });
+        serde_json::from_value(object).expect("the guard takes whatever has metadata")
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_read_does_not_hide_the_others() {
+        let world = World::new();
+        let tell = |event| world.apply(event, |tables| &mut tables.job_sets);
+        tell(watcher::Event::Init);
+        tell(watcher::Event::InitApply(set("newer", "MostOfThem")));
+        tell(watcher::Event::InitApply(set("known", "All")));
+        tell(watcher::Event::InitDone);
+        let known = |name| world.read().job_sets.get(&Key::new("ns", name)).is_some();
+        assert!(known("known") && !known("newer"));
+
+        tell(watcher::Event::Apply(set("known", "MostOfThem")));
+        assert!(!known("known"), "what it was is not shown as what it is");
+        tell(watcher::Event::Delete(set("known", "MostOfThem")));
+    }
 }
