@@ -37,6 +37,9 @@ test-ui: setup ui ## The web page: units, then Chromium against a real `astrago 
 test-steady: setup ui ## The Rust tests twenty times, alone and beside load (ROUNDS, TESTS)
 	scripts/test-steady
 
+fresh: ## The README's commands in a bare Debian with an empty home (needs root)
+	scripts/fresh
+
 test-cluster: setup ui ## The end-to-end tests on a real Kubernetes control plane with Kubeflow Trainer
 	scripts/cluster-build
 	scripts/cluster-test
@@ -71,4 +74,4 @@ fmt: ## Format the code
 gen: ## Write the generated files anew
 	$(CARGO) xtask gen
 
-.PHONY: help build run ui test test-ui test-steady test-cluster screenshots check check-ui bench fuzz setup fmt gen
+.PHONY: help build run ui test test-ui test-steady fresh test-cluster screenshots check check-ui bench fuzz setup fmt gen
