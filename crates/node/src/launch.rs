@@ -15,6 +15,12 @@ use crate::sandbox::cgroup;
 use crate::state::State;
 use crate::supervisor::ALREADY_RUNNING;
 
+/// Keeps the descriptors that this process was started with from the programs that it starts.
+pub fn keep_descriptors() {
+    // Kernels that cannot do it are too old for pods anyway.
+    let _ = crate::sys::close_range(3, u32::MAX, true);
+}
+
 /// The network namespace that holds a node's bridges, and through it the user namespace that pods are
 /// set up in. It lives as long as somebody has it open.
 #[derive(Debug)]

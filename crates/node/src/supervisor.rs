@@ -52,6 +52,11 @@ pub const ALREADY_RUNNING: u8 = 3;
 /// folder, or `--bridges` to make the namespaces of the node's networks and hold them until standard
 /// input ends, or `--egress` with a folder to keep the way out.
 pub fn supervise(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    // What the agent was started with would be kept open for as long as the pod lives.
+    if let Err(error) = sys::close_range(3, u32::MAX, false) {
+        let _ = writeln!(io::stderr(), "error: failed to close descriptors: {error}");
+        return ExitCode::FAILURE;
+    }
     let mut arguments = arguments.into_iter();
     let result = match arguments.next() {
         Some(word) if word == "--bridges" => hold_bridges(),

@@ -173,7 +173,7 @@ impl Supervisor {
         }
         process::join(
             container,
-            live.pid,
+            live.processes.program,
             live.group.as_ref(),
             &exec.argv,
             &env,

@@ -430,16 +430,24 @@ impl Supervisor {
         if let Some((which, verdict)) = probe {
             return self.judge(which, verdict);
         }
+        if let Some(live) = self
+            .live
+            .values_mut()
+            .find(|live| live.processes.program == pid)
+        {
+            return live.program_ended(code, signal);
+        }
         let which = self
             .live
             .iter()
-            .find(|(_, live)| live.pid == pid)
+            .find(|(_, live)| live.processes.init == pid)
             .map(|(which, _)| *which);
         let Some((which, mut live)) =
             which.and_then(|which| Some((which, self.live.remove(&which)?)))
         else {
             return;
         };
+        let (code, signal) = live.end(code, signal);
         live.output.drain();
         let out_of_memory = code != 0 && live.out_of_memory();
         let reason = match (out_of_memory, code) {
