@@ -33,7 +33,7 @@ use crate::layout::PodDir;
 use crate::phase::Phase;
 use crate::sandbox::cgroup::{Group, PodGroup};
 use crate::sandbox::process::chain;
-use crate::spec::{ContainerSpec, PodSpec};
+use crate::spec::{ContainerSpec, PodSpec, RestartPolicy};
 use crate::state::{ContainerState, State, Status, Terminated};
 
 /// A supervised pod.
@@ -74,7 +74,11 @@ impl Supervisor {
         let now = Timestamp::now();
         let mut state = match State::read(&pod.state())? {
             Some(mut state) => {
-                lifecycle::recover(&mut state, now);
+                if lifecycle::recover(&mut state, now)
+                    && spec.restart_policy == RestartPolicy::Never
+                {
+                    state.disrupt("the pod was lost: its supervisor was killed".to_owned());
+                }
                 state
             }
             None => lifecycle::initial(&spec),
