@@ -31,6 +31,7 @@ fn main() -> ExitCode {
     if raw.nth(1).is_some_and(|argument| argument == "supervise") {
         return astrago_node::supervise(raw);
     }
+    astrago_node::launch::keep_descriptors();
     exit::from(parse().and_then(commands::dispatch))
 }
 

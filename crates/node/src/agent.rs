@@ -13,6 +13,7 @@
 //! them by their folders.
 
 mod address;
+mod admission;
 mod environment;
 mod events;
 mod fields;
@@ -155,6 +156,7 @@ async fn open(client: Client, options: Options, kubelet: SocketAddr, tasks: Task
             leases: BTreeMap::new(),
             names: hosts::Names::new(options.status_relay.is_some()),
             gpus: BTreeMap::new(),
+            claims: BTreeMap::new(),
         };
         let mut dirs = Vec::new();
         for (uid, dir) in local_pods(&options) {
@@ -388,15 +390,17 @@ fn employ(
     {
         return;
     }
+    let refusal = if finished { None } else { node.claim(&pod) };
     let (sender, receiver) = watch::channel(pod);
     workers.insert(uid, sender);
     node.tasks
-        .spawn(Worker::new(Arc::clone(node), receiver).run());
+        .spawn(Worker::new(Arc::clone(node), receiver, refusal).run());
 }
 
 /// Ends a pod that the API does not have any more.
 fn dismiss(node: &Arc<Node>, workers: &mut BTreeMap<String, watch::Sender<Arc<Pod>>>, uid: &str) {
     workers.remove(uid);
+    node.unclaim(uid);
     let dir = PodDir::new(&node.options.data_dir, uid);
     node.tasks
         .spawn(worker::bury(Arc::clone(node), dir, uid.to_owned()));
@@ -427,7 +431,8 @@ fn local_pods(options: &Options) -> Vec<(String, PodDir)> {
 async fn stop_all(node: &Arc<Node>) {
     let stop = |dir: PodDir| async move {
         let asked = dir.clone();
-        let _ = tokio::task::spawn_blocking(move || launch::stop(&asked, None)).await;
+        let stop = move || launch::shut_down(&asked).or_else(|_| launch::kill(&asked));
+        let _ = tokio::task::spawn_blocking(stop).await;
         while launch::is_supervised(&dir) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

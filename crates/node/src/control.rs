@@ -57,7 +57,12 @@ pub enum Request {
     /// End the pod. `None` is the pod's own `terminationGracePeriodSeconds`. A second request may
     /// shorten the grace period of a stop that is under way, never lengthen it.
     #[serde(rename_all = "camelCase")]
-    Stop { grace_seconds: Option<u64> },
+    Stop {
+        grace_seconds: Option<u64>,
+        /// Why the node ends the pod, when that is the node's own wish and not that of the pod's owner.
+        #[serde(default)]
+        disruption: Option<String>,
+    },
     /// What the pod uses right now.
     Stats,
     /// Run a program in one of the pod's running containers.
@@ -190,7 +195,8 @@ mod tests {
         assert_eq!(
             stop,
             Request::Stop {
-                grace_seconds: Some(3)
+                grace_seconds: Some(3),
+                disruption: None,
             }
         );
     }

@@ -17,7 +17,7 @@
 //! addresses and routes, and takes everything away when the last of agent and supervisors is gone. They
 //! hold a shared lock on one file; the keeper waits for the exclusive one.
 
-mod host;
+pub(crate) mod host;
 pub(crate) mod keeper;
 pub(crate) mod resolvers;
 mod rules;
@@ -100,6 +100,8 @@ impl Setup {
     }
 }
 
+/// What the names of all interfaces and tables that nodes make on the host begin with.
+pub(crate) const PREFIX: &str = "astrago";
 /// Prefix length of the link between node and host.
 pub(crate) const LINK_PREFIX: u8 = 30;
 
@@ -274,7 +276,10 @@ fn name(folder: &Path) -> String {
     let place = std::fs::metadata(folder).map_or(0, |metadata| metadata.ino());
     let text = format!("{} {place}", folder.display());
     let digest = sha2::Sha256::digest(text.as_bytes());
-    format!("astrago{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2])
+    format!(
+        "{PREFIX}{:02x}{:02x}{:02x}",
+        digest[0], digest[1], digest[2]
+    )
 }
 
 /// Addresses for the link: four in the last 1024 of the pods' network, which no pod gets. Several nodes

@@ -15,6 +15,15 @@ use crate::sandbox::cgroup;
 use crate::state::State;
 use crate::supervisor::ALREADY_RUNNING;
 
+/// How long a supervisor may take to answer; one that is stopped never does.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Keeps the descriptors that this process was started with from the programs that it starts.
+pub fn keep_descriptors() {
+    // Kernels that cannot do it are too old for pods anyway.
+    let _ = crate::sys::close_range(3, u32::MAX, true);
+}
+
 /// The network namespace that holds a node's bridges, and through it the user namespace that pods are
 /// set up in. It lives as long as somebody has it open.
 #[derive(Debug)]
@@ -37,6 +46,7 @@ impl Bridges {
 
     fn of(pod: &PodDir) -> Result<Option<Self>> {
         let mut channel = Channel::connect(pod.path())?;
+        let _ = channel.set_timeout(PATIENCE);
         channel.send(&Request::Bridges, &[])?;
         let answer = channel.receive::<Response>()?;
         Ok(answer
@@ -130,14 +140,42 @@ pub fn is_supervised(pod: &PodDir) -> bool {
     }
 }
 
-/// Asks a supervisor to end its pod.
+/// Asks a supervisor to end its pod, as its owner wants.
 pub fn stop(pod: &PodDir, grace_seconds: Option<u64>) -> Result<()> {
+    ask_to_stop(pod, grace_seconds, None)
+}
+
+/// Asks a supervisor to end its pod because the node goes, for which the pod is not to blame.
+pub fn shut_down(pod: &PodDir) -> Result<()> {
+    let why = "the node stopped its pods when it ended".to_owned();
+    ask_to_stop(pod, None, Some(why))
+}
+
+fn ask_to_stop(pod: &PodDir, grace_seconds: Option<u64>, disruption: Option<String>) -> Result<()> {
     let mut channel = Channel::connect(pod.path())?;
-    channel.send(&Request::Stop { grace_seconds }, &[])?;
+    let _ = channel.set_timeout(PATIENCE);
+    let request = Request::Stop {
+        grace_seconds,
+        disruption,
+    };
+    channel.send(&request, &[])?;
     match channel.receive::<Response>()? {
         Some((Response::Failed { message, .. }, _)) => Err(Error::Refused(message)),
         _ => Ok(()),
     }
+}
+
+/// Ends a supervisor that does not answer, and with it all that its pod has.
+pub fn kill(pod: &PodDir) -> Result<()> {
+    let pid = std::fs::read_to_string(pod.lock()).map_err(Error::Remove)?;
+    if let Ok(pid) = pid.trim().parse()
+        && is_supervised(pod)
+    {
+        let pid = nix::unistd::Pid::from_raw(pid);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL)
+            .map_err(|errno| Error::Remove(errno.into()))?;
+    }
+    Ok(())
 }
 
 /// Calls `news` with every state of the pod until its supervisor is gone.

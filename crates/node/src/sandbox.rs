@@ -11,6 +11,7 @@
 pub(crate) mod capabilities;
 pub(crate) mod cgroup;
 pub(crate) mod identity;
+mod init;
 pub(crate) mod mounts;
 pub(crate) mod netlink;
 pub(crate) mod network;

@@ -16,6 +16,9 @@ pub struct State {
     pub message: Option<String>,
     pub started_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
+    /// Why the node ended the pod, when nobody asked for it: not a failure of what the pod runs.
+    #[serde(default)]
+    pub disruption: Option<String>,
     /// Things that could not be had on this machine, for events.
     #[serde(default)]
     pub warnings: Vec<String>,
@@ -117,6 +120,14 @@ impl State {
                 path: path.to_owned(),
                 source,
             })
+    }
+
+    /// Writes down that the node ends the pod of its own accord: whatever its containers then return,
+    /// it has not done what it was to do.
+    pub(crate) fn disrupt(&mut self, why: String) {
+        self.reason = Some("Terminated".to_owned());
+        self.message = Some(why.clone());
+        self.disruption = Some(why);
     }
 
     /// All containers, init containers first.

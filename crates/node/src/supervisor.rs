@@ -26,7 +26,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -52,6 +52,11 @@ pub const ALREADY_RUNNING: u8 = 3;
 /// folder, or `--bridges` to make the namespaces of the node's networks and hold them until standard
 /// input ends, or `--egress` with a folder to keep the way out.
 pub fn supervise(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    // What the agent was started with would be kept open for as long as the pod lives.
+    if let Err(error) = sys::close_range(3, u32::MAX, false) {
+        let _ = writeln!(io::stderr(), "error: failed to close descriptors: {error}");
+        return ExitCode::FAILURE;
+    }
     let mut arguments = arguments.into_iter();
     let result = match arguments.next() {
         Some(word) if word == "--bridges" => hold_bridges(),
@@ -74,7 +79,12 @@ pub fn supervise(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn launch(pod: &PodDir) -> Result<()> {
     let failed = Error::kernel("detach from the agent");
-    let lock = File::create(pod.lock()).map_err(Error::system("open the lock file"))?;
+    let lock = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(pod.lock())
+        .map_err(Error::system("open the lock file"))?;
     let lock = match Flock::lock(lock, FlockArg::LockExclusiveNonblock) {
         Ok(lock) => lock,
         Err((_, nix::errno::Errno::EWOULDBLOCK)) => return Err(Error::AlreadyRunning),
@@ -108,10 +118,9 @@ fn launch(pod: &PodDir) -> Result<()> {
     unshare(spaces).map_err(Error::kernel("create the pod's namespaces"))?;
 
     let (ready, say) = pipe2(OFlag::O_CLOEXEC).map_err(&failed)?;
-    if sys::fork_into(CloneFlags::empty())
-        .map_err(Error::system("create the supervisor"))?
-        .is_none()
-    {
+    let Some(pid) =
+        sys::fork_into(CloneFlags::empty()).map_err(Error::system("create the supervisor"))?
+    else {
         drop(ready);
         let code = match supervisor(pod, spec, &bridges, group, warnings, say) {
             Ok(()) => 0,
@@ -122,8 +131,12 @@ fn launch(pod: &PodDir) -> Result<()> {
         };
         drop(lock);
         sys::end(code);
-    }
+    };
     drop(say);
+    let pid = pid.to_string();
+    lock.set_len(0)
+        .and_then(|()| lock.write_all_at(pid.as_bytes(), 0))
+        .map_err(Error::system("write down who supervises"))?;
     hear(ready)?;
     // The lock now belongs to the supervisor alone: unlocking here would take it away.
     std::mem::forget(lock);

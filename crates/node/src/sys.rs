@@ -41,6 +41,20 @@ pub(crate) fn fork_into(flags: CloneFlags) -> io::Result<Option<Pid>> {
     }
 }
 
+/// Closes the descriptors from `first` to `last`, now or when this process executes a program. Whoever
+/// closes them now must not use them any more, nor let anything that owns one be dropped.
+pub(crate) fn close_range(first: u32, last: u32, on_exec: bool) -> io::Result<()> {
+    let flags = if on_exec {
+        libc::CLOSE_RANGE_CLOEXEC
+    } else {
+        0
+    };
+    // SAFETY: the call takes integers alone, and touches no memory.
+    let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
+    Errno::result(result)?;
+    Ok(())
+}
+
 /// The user namespace that owns another namespace.
 pub(crate) fn owning_user_namespace(namespace: impl AsFd) -> io::Result<OwnedFd> {
     const NS_GET_USERNS: libc::c_ulong = 0xb701;

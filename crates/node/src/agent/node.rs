@@ -11,6 +11,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::address::{Addresses, Lease};
+use super::admission::{self, Needs, Refusal};
 use super::events::Events;
 use super::hosts::Names;
 use super::prepare;
@@ -48,6 +49,8 @@ pub(super) struct Shared {
     pub(super) leases: BTreeMap<String, Lease>,
     pub(super) names: Names,
     pub(super) gpus: BTreeMap<String, BTreeSet<u32>>,
+    /// What the pods that are bound here ask for and have not given back.
+    pub(super) claims: BTreeMap<String, Needs>,
 }
 
 /// The tasks of the agent, all of which end together.
@@ -100,6 +103,29 @@ impl Node {
         shared
             .gpus
             .insert(spec.uid.clone(), spec.gpus.iter().copied().collect());
+    }
+
+    /// Counts what a pod asks for, from when it is bound until [`Self::unclaim`]. The scheduler has seen
+    /// that it fits; whoever bound a pod past it is told here if it does not.
+    pub(super) fn claim(&self, pod: &Pod) -> Option<Refusal> {
+        let uid = pod.uid().unwrap_or_default();
+        let begun = PodDir::new(&self.options.data_dir, &uid).spec().exists();
+        let needs = admission::needs(pod);
+        let mut shared = self.lock();
+        if !begun && !admission::is_scheduled(pod) {
+            let capacity = &self.facts.capacity;
+            let refused = admission::fits(&needs, shared.claims.values(), capacity);
+            if refused.is_some() {
+                return refused;
+            }
+        }
+        shared.claims.insert(uid, needs);
+        None
+    }
+
+    /// The pod needs nothing any more, or nobody wants it any more. Others are told after this.
+    pub(super) fn unclaim(&self, uid: &str) {
+        self.lock().claims.remove(uid);
     }
 
     /// The pod's address, and from now on its names.

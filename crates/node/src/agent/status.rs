@@ -109,6 +109,14 @@ pub(super) fn of(pod: &Pod, observed: &Observed<'_>) -> PodStatus {
     {
         set("PodScheduled", true, None);
     }
+    // With the end that it explains: controllers must not take that for a failure of the job.
+    if let Some(why) = observed.state.and_then(|state| state.disruption.as_ref()) {
+        set("DisruptionTarget", true, None);
+        if let Some(condition) = conditions.last_mut() {
+            condition.reason = Some("TerminationByKubelet".to_owned());
+            condition.message = Some(why.clone());
+        }
+    }
     // What others said about the pod stays.
     let ours: Vec<String> = conditions
         .iter()
@@ -323,6 +331,30 @@ mod tests {
         assert_eq!(
             waiting.message.as_deref(),
             Some("ConfigMap \"x\" not found")
+        );
+    }
+
+    #[test]
+    fn an_end_by_the_node_is_told_with_its_reason() {
+        let mut state = State {
+            phase: Phase::Failed,
+            ..State::default()
+        };
+        state.disrupt("the node went".to_owned());
+        let status = observe(Some(&state), None);
+        assert_eq!(status.reason.as_deref(), Some("Terminated"));
+        let conditions = status.conditions.unwrap();
+        let one = conditions
+            .iter()
+            .find(|one| one.type_ == "DisruptionTarget")
+            .unwrap();
+        assert_eq!(
+            (
+                one.status.as_str(),
+                one.reason.as_deref(),
+                one.message.as_deref()
+            ),
+            ("True", Some("TerminationByKubelet"), Some("the node went"))
         );
     }
 

@@ -5,16 +5,17 @@
 //! whether this agent or an earlier one began.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::watch;
 
+use super::admission::{self, Refusal};
 use super::node::Node;
 use super::prepare;
 use super::references::Error;
@@ -22,6 +23,7 @@ use super::status::{self, Observed};
 use crate::control::{Channel, Request, Response};
 use crate::launch;
 use crate::layout::PodDir;
+use crate::phase::Phase;
 use crate::spec::PodSpec;
 use crate::state::State;
 
@@ -30,6 +32,9 @@ const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(30);
 /// How often volumes are compared with the objects that they are made of.
 const REFRESH: Duration = Duration::from_secs(30);
+
+/// How long a supervisor may take to answer, and to end its pod when the pod's own time is over.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What to do after a step.
 enum Next {
@@ -53,10 +58,16 @@ pub(super) struct Worker {
     told: Option<Value>,
     warned: usize,
     retry: Duration,
+    /// Why it is not to be started.
+    refusal: Option<Refusal>,
 }
 
 impl Worker {
-    pub(super) fn new(node: Arc<Node>, pod: watch::Receiver<Arc<Pod>>) -> Self {
+    pub(super) fn new(
+        node: Arc<Node>,
+        pod: watch::Receiver<Arc<Pod>>,
+        refusal: Option<Refusal>,
+    ) -> Self {
         let uid = pod.borrow().uid().unwrap_or_default();
         let dir = PodDir::new(&node.options.data_dir, &uid);
         Self {
@@ -69,6 +80,7 @@ impl Worker {
             told: None,
             warned: 0,
             retry: RETRY_FIRST,
+            refusal,
         }
     }
 
@@ -90,6 +102,7 @@ impl Worker {
                     pause
                 }
             };
+            let pause = pause.min(until_overdue(&pod).unwrap_or(pause));
             let news = async {
                 match &mut self.follower {
                     Some(follower) => follower.changed().await.is_ok(),
@@ -118,6 +131,13 @@ impl Worker {
         pod: &Arc<Pod>,
     ) -> Result<Next, Box<dyn std::error::Error + Send + Sync>> {
         let deleted = pod.metadata.deletion_timestamp.is_some();
+        if until_overdue(pod).is_some_and(|left| left.is_zero()) && launch::is_supervised(&self.dir)
+        {
+            tracing::warn!(pod = %pod.name_any(), namespace = ?pod.namespace(), "a supervisor did not end its pod in time, and is killed");
+            launch::kill(&self.dir)?;
+            self.follower = None;
+            self.wait_for_lock().await;
+        }
         if self.follower.is_none() && launch::is_supervised(&self.dir) {
             self.follower = self.follow().await;
             if self.follower.is_none() {
@@ -151,6 +171,7 @@ impl Worker {
                     self.report(pod, Some(&ended(state.unwrap_or_default())), None)
                         .await?;
                 }
+                self.node.unclaim(&self.uid);
                 self.delete(pod).await?;
                 self.clean().await?;
                 Ok(Next::Gone)
@@ -164,6 +185,21 @@ impl Worker {
             }
             (None, false) if is_terminal(pod) => Ok(Next::Wait),
             (None, false) => {
+                if let Some(refusal) = self.refusal(pod).await? {
+                    self.node
+                        .events
+                        .warn(pod, &refusal.reason, &refusal.message)
+                        .await;
+                    let state = State {
+                        phase: Phase::Failed,
+                        reason: Some(refusal.reason),
+                        message: Some(refusal.message),
+                        ..State::default()
+                    };
+                    self.node.release(&self.uid);
+                    self.report(pod, Some(&state), None).await?;
+                    return Ok(Next::Wait);
+                }
                 if let Err(error) = self.start(pod).await {
                     let message = crate::sandbox::process::chain(&error);
                     self.node.events.warn(pod, error.event(), &message).await;
@@ -178,6 +214,21 @@ impl Worker {
                 Ok(Next::Again)
             }
         }
+    }
+
+    /// Why the pod is not to be started, unless it has been.
+    async fn refusal(&self, pod: &Pod) -> kube::Result<Option<Refusal>> {
+        if self.dir.spec().exists() {
+            return Ok(None);
+        }
+        if self.refusal.is_some() || !admission::wants_host_network(pod) {
+            return Ok(self.refusal.clone());
+        }
+        let namespaces: Api<Namespace> = Api::all(self.node.client.clone());
+        let namespace = namespaces
+            .get_opt(&pod.namespace().unwrap_or_default())
+            .await?;
+        Ok(admission::shares(pod, namespace.as_ref()))
     }
 
     /// Starts the pod's supervisor, after everything that it needs has been made.
@@ -216,7 +267,13 @@ impl Worker {
         if self.asked_to_stop.is_none_or(|asked| grace < asked) {
             let dir = self.dir.clone();
             let asked = tokio::task::spawn_blocking(move || launch::stop(&dir, Some(grace))).await;
-            asked.unwrap_or_else(|error| Err(launch::Error::Refused(error.to_string())))?;
+            let asked =
+                asked.unwrap_or_else(|error| Err(launch::Error::Refused(error.to_string())));
+            if let Err(error) = asked {
+                // It is killed when its time is over.
+                tracing::warn!(pod = %pod.name_any(), namespace = ?pod.namespace(), error = %crate::sandbox::process::chain(&error), "a supervisor does not hear that its pod is to end");
+                return Ok(());
+            }
             self.node
                 .events
                 .note(pod, "Killing", "stopping the pod's containers")
@@ -237,7 +294,9 @@ impl Worker {
         let stream = connected.await.ok()?.ok()?;
         stream.set_nonblocking(true).ok()?;
         let mut lines = BufReader::new(tokio::net::UnixStream::from_std(stream).ok()?).lines();
-        let first = parse(&lines.next_line().await.ok()??)?;
+        // One that is stopped says nothing.
+        let first = tokio::time::timeout(PATIENCE, lines.next_line()).await;
+        let first = parse(&first.ok()?.ok()??)?;
         let (sender, receiver) = watch::channel(first);
         self.node.tasks.spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
@@ -271,6 +330,9 @@ impl Worker {
             return Ok(());
         }
         if let Some(state) = state {
+            if state.phase.is_finished() {
+                self.node.unclaim(&self.uid);
+            }
             for warning in state.warnings.iter().skip(self.warned) {
                 self.node
                     .events
@@ -345,9 +407,13 @@ impl Worker {
 
 /// Ends a pod that the API does not know (any more), and takes away everything but its logs.
 pub(super) async fn bury(node: Arc<Node>, dir: PodDir, uid: String) {
+    let begun = Instant::now();
     for attempt in 0.. {
         if launch::is_supervised(&dir) {
             let asked = dir.clone();
+            if begun.elapsed() > PATIENCE {
+                let _ = launch::kill(&dir);
+            }
             // Nobody waits for it: a short grace period, as kubelets give.
             let _ = tokio::task::spawn_blocking(move || launch::stop(&asked, Some(2))).await;
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -377,6 +443,14 @@ fn parse(line: &str) -> Option<State> {
     }
 }
 
+/// How long a pod that is being deleted may still take; `None` while nobody has deleted it.
+fn until_overdue(pod: &Pod) -> Option<Duration> {
+    let due = pod.metadata.deletion_timestamp.as_ref()?.0;
+    let left = due.duration_since(Timestamp::now());
+    let left = left.checked_add(PATIENCE.try_into().ok()?)?;
+    Some(Duration::try_from(left).unwrap_or(Duration::ZERO))
+}
+
 fn is_terminal(pod: &Pod) -> bool {
     let phase = pod
         .status
@@ -394,9 +468,9 @@ fn ended(mut state: State) -> State {
             .iter()
             .all(|container| container.terminated().is_some_and(|end| end.exit_code == 0));
         state.phase = if well {
-            crate::phase::Phase::Succeeded
+            Phase::Succeeded
         } else {
-            crate::phase::Phase::Failed
+            Phase::Failed
         };
     }
     state

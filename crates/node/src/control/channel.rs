@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,6 +25,8 @@ use super::{DESCRIPTORS_MAX, SOCKET};
 
 /// Longest message; a request with a large environment stays far below it.
 const MESSAGE_MAX: usize = 4 << 20;
+/// How long a connection may take.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// One end of a conversation.
 #[derive(Debug)]
@@ -37,31 +39,32 @@ pub struct Channel {
 impl Channel {
     /// Connects to the supervisor of the pod that lives in `directory`.
     pub fn connect(directory: &Path) -> Result<Self> {
-        let failed = |source| Error::Connect {
-            path: directory.join(SOCKET),
-            source,
-        };
-        let handle = open_directory(directory).map_err(failed)?;
-        let stream = UnixStream::connect(short_path(&handle)).map_err(failed)?;
-        Ok(Self::new(stream))
+        Self::connect_with(directory, SocketFlags::CLOEXEC)
     }
 
     /// The same for a caller that cannot wait: a listener that is too busy is an error. Sending does
     /// not wait either.
     pub fn connect_at_once(directory: &Path) -> Result<Self> {
-        use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+        Self::connect_with(directory, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+    }
+
+    fn connect_with(directory: &Path, flags: SocketFlags) -> Result<Self> {
         let failed = |source| Error::Connect {
             path: directory.join(SOCKET),
             source,
         };
         let refused = |error: rustix::io::Errno| failed(error.into());
         let handle = open_directory(directory).map_err(failed)?;
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
             .map_err(refused)?;
+        let stream = UnixStream::from(socket);
+        // One that is stopped takes no callers, and its queue may be full.
+        stream
+            .set_write_timeout(Some(CONNECT_PATIENCE))
+            .map_err(failed)?;
         let address = SocketAddrUnix::new(short_path(&handle)).map_err(refused)?;
-        rustix::net::connect(&socket, &address).map_err(refused)?;
-        Ok(Self::new(UnixStream::from(socket)))
+        rustix::net::connect(&stream, &address).map_err(refused)?;
+        Ok(Self::new(stream))
     }
 
     pub fn new(stream: UnixStream) -> Self {

@@ -93,11 +93,24 @@ pub(super) fn egress(is_root: bool, wanted: bool, named: &[Ipv4Addr]) -> Finding
     } else {
         Way::Off
     };
+    if way == Way::Masquerade
+        && let Some(table) = egress::host::selfish().first()
+    {
+        return Finding::warn(
+            EGRESS,
+            format!(
+                "the rules of another node on this machine (table {table}) drop what comes back for pods"
+            ),
+            "end that node and all its pods, or start it again with this version",
+        );
+    }
     judge_egress(is_root, &way, &Resolvers::of_host(named).servers)
 }
 
+const EGRESS: &str = "network access from pods to the outside";
+
 fn judge_egress(is_root: bool, way: &Way, servers: &[Ipv4Addr]) -> Finding {
-    let requirement = "network access from pods to the outside";
+    let requirement = EGRESS;
     let fix = |install: &str| format!("install {install}; until then bring data by volumes");
     match way {
         Way::Off => Finding::ok(requirement, way.describe()),

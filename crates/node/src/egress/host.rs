@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::find_program;
 use super::keeper::{Error, Result};
+use super::{PREFIX, find_program, rules};
 
 /// Applies rules.
 pub(super) fn nft(text: &str) -> Result<()> {
@@ -32,6 +32,47 @@ pub(super) fn nft(text: &str) -> Result<()> {
     Err(Error::Words {
         action: "apply rules with nft",
         words: first.unwrap_or_default().to_owned(),
+    })
+}
+
+/// The interfaces that forward because of other nodes on this machine.
+pub(super) fn opened_by_others(own: &str) -> BTreeSet<String> {
+    chains()
+        .filter(|(name, _)| name != own)
+        .flat_map(|(_, chain)| rules::guarded(&chain))
+        .collect()
+}
+
+/// The tables of nodes on this machine that take the way out from all other nodes, as those of
+/// earlier versions do.
+pub(crate) fn selfish() -> Vec<String> {
+    chains()
+        .filter(|(_, chain)| rules::is_selfish(chain))
+        .map(|(name, _)| name)
+        .collect()
+}
+
+/// The rules for forwarding of all nodes on this machine, by the name of their table.
+fn chains() -> impl Iterator<Item = (String, String)> {
+    let program = find_program("nft").unwrap_or_default();
+    let list = move |arguments: &[&str]| {
+        let output = Command::new(&program)
+            .arg("list")
+            .args(arguments)
+            .stdin(Stdio::null())
+            .output();
+        let bytes = output.map(|output| output.stdout).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let names: Vec<String> = list(&["tables", "ip"])
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("table ip "))
+        .filter(|name| name.starts_with(PREFIX))
+        .map(str::to_owned)
+        .collect();
+    names.into_iter().map(move |name| {
+        let chain = list(&["chain", "ip", &name, "forward"]);
+        (name, chain)
     })
 }
 

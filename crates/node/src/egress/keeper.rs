@@ -26,7 +26,7 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use serde::{Deserialize, Serialize};
 
-use super::host::{let_through, nft, read_setting, setting, uplinks};
+use super::host::{let_through, nft, opened_by_others, read_setting, setting, uplinks};
 use super::resolvers::{self, Resolvers};
 use super::rules::{self, Host, OUT};
 use super::{LINK_PREFIX, Setup, Way, find_program};
@@ -281,6 +281,8 @@ impl Keeper {
         // The rules come before the interface, so that there is no moment without them.
         self.open_uplinks()?;
         nft(&rules::host(&self.setup, &self.host))?;
+        // Once more: another node that went meanwhile did not know yet that this one needs them.
+        self.open_uplinks()?;
         let bridges = self.bridges.as_fd();
         inside(bridges, || {
             let _ = Netlink::open().and_then(|mut there| there.delete(OUT));
@@ -303,14 +305,18 @@ impl Keeper {
         let mut opened = BTreeSet::new();
         // Where the whole host forwards by somebody else's wish, it is not ours to open or to guard.
         if read_setting("ipv4/ip_forward") == "0" {
+            let others = opened_by_others(&self.setup.name);
             for uplink in uplinks() {
                 let file = format!("ipv4/conf/{uplink}/forwarding");
-                if self.host.opened.contains(&uplink) || read_setting(&file) == "0" {
+                let known = self.host.opened.contains(&uplink) || others.contains(&uplink);
+                if known || read_setting(&file) == "0" {
                     opened.insert(uplink);
                 }
             }
             for closed in self.host.opened.difference(&opened) {
-                let _ = setting(&format!("ipv4/conf/{closed}/forwarding"), "0");
+                if !others.contains(closed) {
+                    let _ = setting(&format!("ipv4/conf/{closed}/forwarding"), "0");
+                }
             }
         }
         if opened != self.host.opened {
@@ -324,6 +330,16 @@ impl Keeper {
             setting(&format!("ipv4/conf/{uplink}/forwarding"), "1")?;
         }
         Ok(())
+    }
+
+    /// Has the host forward nothing again, unless another node on it needs that.
+    fn close_uplinks(&self) {
+        if read_setting("ipv4/ip_forward") == "0" {
+            let others = opened_by_others(&self.setup.name);
+            for uplink in self.host.opened.difference(&others) {
+                let _ = setting(&format!("ipv4/conf/{uplink}/forwarding"), "0");
+            }
+        }
     }
 
     /// An ordinary user's way.
@@ -385,14 +401,12 @@ impl Keeper {
         if self.setup.way == Way::Masquerade {
             let _ = Netlink::open().and_then(|mut here| here.delete(&self.setup.name));
             let_through(&self.setup.name, false);
-            if read_setting("ipv4/ip_forward") == "0" {
-                for uplink in &self.host.opened {
-                    let _ = setting(&format!("ipv4/conf/{uplink}/forwarding"), "0");
-                }
-            }
+            self.close_uplinks();
             if let Err(error) = nft(&rules::nothing(&self.setup)) {
                 complain(&error);
             }
+            // Once more: of two nodes that go at the same time each saw the other's rules.
+            self.close_uplinks();
         }
         let _ = std::fs::remove_file(self.folder.join("opened.json"));
     }

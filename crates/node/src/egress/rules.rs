@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
-use super::{LINK_PREFIX, Setup};
+use super::{LINK_PREFIX, PREFIX, Setup};
 
 /// The interface that leads out of the node's namespace.
 pub(super) const OUT: &str = "out0";
@@ -92,8 +92,11 @@ pub(super) fn host(setup: &Setup, host: &Host) -> String {
     let (name, inside) = (&setup.name, setup.inside());
     let mut guard = String::new();
     for interface in &host.opened {
-        // It forwards for pods, and for nobody else, as before.
-        let _ = write!(guard, "iifname \"{interface}\" drop\n    ");
+        // It forwards for pods, also those of other nodes on this machine, and for nobody else, as before.
+        let _ = write!(
+            guard,
+            "iifname \"{interface}\" oifname != \"{PREFIX}*\" drop\n    "
+        );
     }
     format!(
         r#"table ip {name}
@@ -110,7 +113,7 @@ table ip {name} {{
   }}
   chain forward {{
     type filter hook forward priority filter; policy accept;
-    iifname "{name}" oifname "astrago*" drop
+    iifname "{name}" oifname "{PREFIX}*" drop
     iifname "{name}" accept
     oifname "{name}" ct state established,related accept
     oifname "{name}" drop
@@ -123,6 +126,26 @@ table ip {name} {{
 }}
 "#
     )
+}
+
+/// The interfaces that a node's rules for forwarding guard, as `nft` lists them: those that forward
+/// because of it.
+pub(super) fn guarded(chain: &str) -> BTreeSet<String> {
+    chain
+        .lines()
+        .filter_map(|line| {
+            let line = line.trim().strip_suffix("drop")?;
+            let (interface, _) = line.strip_prefix("iifname \"")?.split_once('"')?;
+            (!interface.starts_with(PREFIX)).then(|| interface.to_owned())
+        })
+        .collect()
+}
+
+/// Whether these rules let nobody but their own node use the interfaces that they guard.
+pub(super) fn is_selfish(chain: &str) -> bool {
+    guarded(chain)
+        .iter()
+        .any(|interface| chain.contains(&format!("iifname \"{interface}\" drop")))
 }
 
 /// Takes the rules on the host away.
@@ -216,8 +239,11 @@ mod tests {
         };
         let text = host(&setup(), &host_now);
         let ours = text.find("oifname \"astragoabcdef\" ct state").unwrap();
-        let others = text.find("iifname \"eth0\" drop").unwrap();
-        assert!(ours < others, "{text}");
+        let others = "iifname \"eth0\" oifname != \"astrago*\" drop";
+        assert!(ours < text.find(others).unwrap(), "{text}");
+        assert_eq!(guarded(&text), host_now.opened);
+        assert!(!is_selfish(&text));
+        assert!(is_selfish(&text.replace(" oifname != \"astrago*\"", "")));
         assert!(!host(&setup(), &Host::default()).contains("eth0"));
     }
 }

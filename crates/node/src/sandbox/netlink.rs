@@ -18,6 +18,7 @@ use rtnetlink::packet_route::route::{
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::sys::protocols::NETLINK_ROUTE;
 use rtnetlink::sys::{Socket, SocketAddr};
+use sha2::Digest as _;
 
 /// A socket that speaks to the network namespace in which it was opened, wherever its owner goes.
 pub(crate) struct Netlink {
@@ -43,6 +44,11 @@ impl Netlink {
         message
             .attributes
             .push(LinkAttribute::IfName(name.to_owned()));
+        // A bridge without an address of its own takes the lowest of its ports', another one whenever
+        // such a port comes; those who know the old one would talk to nobody for a while.
+        let digest = sha2::Sha256::digest(name);
+        let address = [&[0x02], &digest[..5]].concat();
+        message.attributes.push(LinkAttribute::Address(address));
         message
             .attributes
             .push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(

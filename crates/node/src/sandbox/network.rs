@@ -9,10 +9,12 @@
 //! The namespace is kept alive by the descriptors that the agent and every supervisor hold. When the
 //! last of them ends, the kernel takes the bridges away; there is nothing to clean up.
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
+use nix::fcntl::{Flock, FlockArg};
 use nix::net::if_::if_nametoindex;
 use nix::sched::{CloneFlags, setns, unshare};
 
@@ -41,6 +43,8 @@ pub(crate) fn enter(bridges: BorrowedFd<'_>, network: &Network, uid: &str) -> Re
         bridge: bridge.clone(),
         source,
     };
+    // Pods of a gang come all at once, and the first of them makes the bridge for all.
+    let turn = turn(bridges).map_err(failed)?;
     outside.add_bridge(bridge).map_err(failed)?;
     let index = if_nametoindex(bridge.as_str()).map_err(|errno| failed(errno.into()))?;
     if let Some(gateway) = gateway {
@@ -53,21 +57,23 @@ pub(crate) fn enter(bridges: BorrowedFd<'_>, network: &Network, uid: &str) -> Re
     let mut inside = Netlink::open().map_err(Error::Netlink)?;
     settings();
     let here = File::open("/proc/thread-self/ns/net").map_err(Error::Create)?;
-    let name = interface(uid);
     let failed = |source| Error::Attach {
         bridge: bridge.clone(),
         source,
     };
-    match outside.add_pair(&name, Some(index), "eth0", here.as_fd()) {
-        // Left by a supervisor of this pod that was killed, whose namespace is still being taken down.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let _ = outside.delete(&name);
-            outside
-                .add_pair(&name, Some(index), "eth0", here.as_fd())
-                .map_err(failed)?;
+    // A name that is taken is another pod's, or left by a supervisor of this one that was killed and
+    // whose namespace is still being taken down.
+    let mut names = (0..ATTEMPTS).map(|attempt| interface(uid, attempt));
+    loop {
+        let Some(name) = names.next() else {
+            return Err(failed(io::ErrorKind::AlreadyExists.into()));
+        };
+        match outside.add_pair(&name, Some(index), "eth0", here.as_fd()) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            other => break other.map_err(failed)?,
         }
-        other => other.map_err(failed)?,
     }
+    drop(turn);
     loopback(&mut inside)?;
     let eth0 = if_nametoindex("eth0").map_err(|errno| failed(errno.into()))?;
     inside
@@ -80,14 +86,25 @@ pub(crate) fn enter(bridges: BorrowedFd<'_>, network: &Network, uid: &str) -> Re
     Ok(())
 }
 
-/// The name of a pod's interface on its bridge; at most 15 bytes.
-fn interface(uid: &str) -> String {
-    let letters = uid
-        .bytes()
-        .filter(u8::is_ascii_alphanumeric)
-        .map(char::from);
-    // The beginning of a UID is its random part, whatever its version.
-    format!("p{}", letters.take(14).collect::<String>())
+/// How many names are tried for an interface.
+const ATTEMPTS: u32 = 16;
+
+/// A name for a pod's interface on its bridge; at most 15 bytes. A digest, because the beginning of a
+/// UID may be the time at which the pod was made, which others share.
+fn interface(uid: &str, attempt: u32) -> String {
+    use sha2::Digest as _;
+    let digest = sha2::Sha256::digest(format!("{uid} {attempt}"));
+    digest[..7].iter().fold("p".to_owned(), |mut name, byte| {
+        let _ = write!(name, "{byte:02x}");
+        name
+    })
+}
+
+/// The right to change the bridges, which one process has at a time.
+fn turn(bridges: BorrowedFd<'_>) -> io::Result<Flock<File>> {
+    // Opened anew: all supervisors share what they were given, and would share its lock.
+    let own = File::open(format!("/proc/self/fd/{}", bridges.as_raw_fd()))?;
+    Flock::lock(own, FlockArg::LockExclusive).map_err(|(_, errno)| errno.into())
 }
 
 fn loopback(inside: &mut Netlink) -> Result<()> {
@@ -125,3 +142,19 @@ pub(crate) enum Error {
 }
 
 type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::interface;
+
+    #[test]
+    fn pods_of_the_same_moment_have_interfaces_of_their_own() {
+        let uids = (0..100).map(|pod| format!("019a8c2f-1b3d-7abc-8def-0123456789{pod:02}"));
+        let names: BTreeSet<String> = uids.map(|uid| interface(&uid, 0)).collect();
+        assert_eq!(names.len(), 100);
+        assert!(names.iter().all(|name| name.len() <= 15), "{names:?}");
+        assert_ne!(interface("a", 0), interface("a", 1));
+    }
+}

@@ -1,13 +1,15 @@
 //! From a supervisor to a running program.
 //!
 //! ```text
-//! supervisor ── fork ──> builder ── clone(user, mount, PID, cgroup; parent = supervisor) ──> container
-//!                          │ own mount namespace: root folder, cgroup                         │
-//!                          │ writes the user id map                                           │ pivot_root,
-//!                          └ exits                                                            └ limits, exec
+//! supervisor ── fork ──> builder ── clone(user, mount, PID, cgroup; parent = supervisor) ──> init
+//!                          │ own mount namespace: root folder, cgroup                         │ pivot_root,
+//!                          │ writes the user id map, waits for init                           └ reaps
+//!                          │ enters the namespaces
+//!                          └ fork(parent = supervisor) ──> program: limits, exec
 //! ```
-//! The container is the supervisor's child and PID 1 of its own PID namespace. All three say what
-//! happens over one pipe as [`Message`]s; its end without a failure means that the program runs.
+//! Both are children of the supervisor, which so learns how the program itself ended. PID 1 of the
+//! container's PID namespace is [`init`]. All say what happens over one pipe as [`Message`]s; its end
+//! without a failure means that the program runs.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -31,7 +33,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cgroup::Group;
 use super::identity::Identity;
-use super::{capabilities, mounts, rootfs, seccomp};
+use super::{capabilities, init, mounts, rootfs, seccomp};
 use crate::layout::PodDir;
 use crate::spec::{ContainerSpec, Root};
 use crate::sys;
@@ -39,7 +41,7 @@ use crate::sys;
 /// What the three processes tell each other.
 #[derive(Debug, Serialize, Deserialize)]
 enum Message {
-    /// The container exists, with this id in the supervisor's PID namespace.
+    /// A process of the container exists, with this id in the supervisor's PID namespace.
     Cloned { pid: i32 },
     /// It will not run.
     Failed { message: String, missing: bool },
@@ -55,17 +57,27 @@ pub(crate) enum Streams {
     Terminal(OwnedFd),
 }
 
+/// The processes that make a container, as the supervisor numbers them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Processes {
+    /// PID 1. When it ends, the kernel kills what is left of the container.
+    pub(crate) init: Pid,
+    pub(crate) program: Pid,
+}
+
 /// Starts a container; when this returns, its program runs.
 pub(crate) fn start(
     container: &ContainerSpec,
     pod: &PodDir,
     group: Option<&Group>,
     streams: Streams,
-) -> Result<Pid> {
+) -> Result<Processes> {
     let identity = Identity::choose(container);
-    launch(|report| {
+    let [init, program] = launch(|report| {
         let root = build(container, pod, group, identity)?;
-        let (ready, go) = pipe2(OFlag::O_CLOEXEC).map_err(Error::kernel("create a pipe"))?;
+        let failed = Error::kernel("create a pipe");
+        let (ready, go) = pipe2(OFlag::O_CLOEXEC).map_err(&failed)?;
+        let (entered, inside) = pipe2(OFlag::O_CLOEXEC).map_err(&failed)?;
         let flags = CloneFlags::CLONE_NEWUSER
             | CloneFlags::CLONE_NEWNS
             | CloneFlags::CLONE_NEWPID
@@ -73,28 +85,31 @@ pub(crate) fn start(
             | CloneFlags::CLONE_PARENT;
         let child =
             sys::fork_into(flags).map_err(Error::system("create the container's namespaces"))?;
-        if let Some(pid) = child {
-            identity.apply(pid).map_err(Error::system("map user ids"))?;
-            send(report, &Message::Cloned { pid: pid.as_raw() });
-            File::from(go)
-                .write_all(b"!")
-                .map_err(Error::system("start the container"))?;
+        let Some(pid) = child else {
+            drop((go, entered));
+            init::rename();
+            File::from(ready)
+                .read_exact(&mut [0])
+                .map_err(Error::system("wait for user ids"))?;
+            enter(container, &root, identity)?;
+            hide()?;
+            surrender(container, identity)?;
+            init::run(inside);
+        };
+        drop((ready, inside));
+        send(report, &Message::Cloned { pid: pid.as_raw() });
+        identity.apply(pid).map_err(Error::system("map user ids"))?;
+        // Now, for it is about to hide itself.
+        let spaces = Spaces::of(pid)?;
+        let told = File::from(go).write_all(b"!");
+        if told.is_err() || File::from(entered).read(&mut [0]).unwrap_or(0) == 0 {
+            // It has said why.
             return Ok(Step::Cloned);
         }
-        drop(go);
-        let mut word = [0];
-        File::from(ready)
-            .read_exact(&mut word)
-            .map_err(Error::system("wait for user ids"))?;
-        enter(container, &root, identity)?;
-        execute(
-            container,
-            &container.argv,
-            &container.env,
-            identity,
-            streams,
-        )
-    })
+        let (argv, env) = (&container.argv, &container.env);
+        spaces.run(report, container, argv, env, identity, streams)
+    })?;
+    Ok(Processes { init, program })
 }
 
 /// Runs a program in a running container; when this returns, it runs.
@@ -107,25 +122,46 @@ pub(crate) fn join(
     streams: Streams,
 ) -> Result<Pid> {
     let identity = Identity::choose(container);
-    launch(|report| {
+    let [pid] = launch(|report| {
         if let Some(group) = group {
             group.join().map_err(Error::system("enter the cgroup"))?;
         }
         let _ = std::fs::write("/proc/self/oom_score_adj", "500");
-        // Seen from the container this process is open to its root before it executes anything.
-        set_dumpable_behavior(DumpableBehavior::NotDumpable)
-            .map_err(Error::errno("hide from the container"))?;
+        Spaces::of(pid)?.run(report, container, argv, env, identity, streams)
+    })?;
+    Ok(pid)
+}
+
+/// The namespaces of a container that its pod does not share.
+struct Spaces([(File, CloneFlags); 4]);
+
+impl Spaces {
+    /// Those of a process, which must not have hidden itself.
+    fn of(pid: Pid) -> Result<Self> {
         let open = |name: &str| {
             File::open(format!("/proc/{pid}/ns/{name}"))
                 .map_err(Error::system("find the container's namespaces"))
         };
-        let spaces = [
+        Ok(Self([
             (open("pid")?, CloneFlags::CLONE_NEWPID),
             (open("cgroup")?, CloneFlags::CLONE_NEWCGROUP),
             (open("mnt")?, CloneFlags::CLONE_NEWNS),
             (open("user")?, CloneFlags::CLONE_NEWUSER),
-        ];
-        for (space, kind) in spaces {
+        ]))
+    }
+
+    /// Enters them and becomes a program there.
+    fn run(
+        self,
+        report: &OwnedFd,
+        container: &ContainerSpec,
+        argv: &[String],
+        env: &[(String, String)],
+        identity: Identity,
+        streams: Streams,
+    ) -> Result<Step> {
+        hide()?;
+        for (space, kind) in self.0 {
             setns(space, kind).map_err(Error::kernel("enter the container's namespaces"))?;
         }
         if let Some(pid) =
@@ -136,7 +172,14 @@ pub(crate) fn join(
         }
         become_root(identity)?;
         execute(container, argv, env, identity, streams)
-    })
+    }
+}
+
+/// Closes this process to the container's own, whose root could otherwise look into it: it still has
+/// the supervisor's memory and program.
+fn hide() -> Result<()> {
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(Error::errno("hide from the container"))
 }
 
 /// A user namespace with the ids of `identity`, for mounts that map owners.
@@ -160,8 +203,11 @@ enum Step {
     Cloned,
 }
 
-/// Forks a builder, runs `steps` in it, and reads what it and its container say.
-fn launch(steps: impl FnOnce(&OwnedFd) -> Result<Step>) -> Result<Pid> {
+/// Forks a builder, runs `steps` in it, and reads what it and its container say: the processes that
+/// were made.
+fn launch<const COUNT: usize>(
+    steps: impl FnOnce(&OwnedFd) -> Result<Step>,
+) -> Result<[Pid; COUNT]> {
     let (listen, report) = pipe2(OFlag::O_CLOEXEC).map_err(Error::kernel("create a pipe"))?;
     let Some(builder) =
         sys::fork_into(CloneFlags::empty()).map_err(Error::system("create a process"))?
@@ -183,29 +229,32 @@ fn launch(steps: impl FnOnce(&OwnedFd) -> Result<Step>) -> Result<Pid> {
         }
     };
     drop(report);
-    let mut container = None;
+    let mut made = Vec::new();
     let mut failure = None;
     for line in BufReader::new(File::from(listen)).lines() {
         let line = line.map_err(Error::system("hear from the container"))?;
         match serde_json::from_str(&line) {
-            Ok(Message::Cloned { pid }) => container = Some(Pid::from_raw(pid)),
+            Ok(Message::Cloned { pid }) => made.push(Pid::from_raw(pid)),
             Ok(Message::Failed { message, missing }) => failure = Some((message, missing)),
             Err(_) => failure = Some((line, false)),
         }
     }
     let _ = waitpid(builder, None);
-    match (container, failure) {
-        (Some(pid), None) => Ok(pid),
-        (left, failure) => {
-            if let Some(pid) = left {
-                let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL);
-                let _ = waitpid(pid, None);
-            }
-            let (message, missing) =
-                failure.unwrap_or_else(|| ("it ended while it was being made".to_owned(), false));
-            Err(Error::Reported { message, missing })
-        }
+    if failure.is_none()
+        && let Ok(all) = made[..].try_into()
+    {
+        return Ok(all);
     }
+    for pid in &made {
+        let _ = nix::sys::signal::kill(*pid, nix::sys::signal::Signal::SIGKILL);
+    }
+    // PID 1 comes first, and ends only when the others have been waited for.
+    for pid in made.into_iter().rev() {
+        let _ = waitpid(pid, None);
+    }
+    let (message, missing) =
+        failure.unwrap_or_else(|| ("it ended while it was being made".to_owned(), false));
+    Err(Error::Reported { message, missing })
 }
 
 fn send(report: &OwnedFd, message: &Message) {
@@ -360,7 +409,33 @@ fn protect(container: &ContainerSpec) -> Result<()> {
     Ok(())
 }
 
-/// Gives up all rights and becomes the program.
+/// Gives up all rights that the container's user does not have.
+fn surrender(container: &ContainerSpec, identity: Identity) -> Result<()> {
+    let keep = capabilities::of(container);
+    capabilities::bound(keep).map_err(Error::errno("drop capabilities"))?;
+    if identity == Identity::Range {
+        let failed = Error::kernel("change the user");
+        let groups: Vec<_> = container
+            .groups
+            .iter()
+            .copied()
+            .map(Gid::from_raw)
+            .collect();
+        setgroups(&groups).map_err(&failed)?;
+        let (user, group) = (
+            Uid::from_raw(container.user),
+            Gid::from_raw(container.group),
+        );
+        setresgid(group, group, group).map_err(&failed)?;
+        setresuid(user, user, user).map_err(&failed)?;
+    }
+    capabilities::limit(keep).map_err(Error::errno("drop capabilities"))?;
+    rustix::thread::set_no_new_privs(true).map_err(Error::errno("forbid new rights"))?;
+    seccomp::apply()?;
+    Ok(())
+}
+
+/// Becomes the program.
 fn execute(
     container: &ContainerSpec,
     argv: &[String],
@@ -404,28 +479,10 @@ fn execute(
         setrlimit(Resource::RLIMIT_NPROC, pids, pids).map_err(Error::kernel("limit processes"))?;
     }
     setrlimit(Resource::RLIMIT_CORE, 0, 0).map_err(Error::kernel("forbid core dumps"))?;
-    let keep = capabilities::of(container);
-    capabilities::bound(keep).map_err(Error::errno("drop capabilities"))?;
-    if identity == Identity::Range {
-        let failed = Error::kernel("change the user");
-        let groups: Vec<_> = container
-            .groups
-            .iter()
-            .copied()
-            .map(Gid::from_raw)
-            .collect();
-        setgroups(&groups).map_err(&failed)?;
-        let (user, group) = (
-            Uid::from_raw(container.user),
-            Gid::from_raw(container.group),
-        );
-        setresgid(group, group, group).map_err(&failed)?;
-        setresuid(user, user, user).map_err(&failed)?;
-    }
-    capabilities::limit(keep).map_err(Error::errno("drop capabilities"))?;
-    rustix::thread::set_no_new_privs(true).map_err(Error::errno("forbid new rights"))?;
+    // Ours are closed by then anyway; this is for those that whoever started us left open.
+    sys::close_range(3, u32::MAX, true).map_err(Error::system("close descriptors"))?;
     sys::reset_signals().map_err(Error::system("reset signals"))?;
-    seccomp::apply()?;
+    surrender(container, identity)?;
     let program = argv.first().ok_or_else(|| Error::NoProgram {
         name: String::new(),
     })?;

@@ -48,7 +48,7 @@ impl Supervisor {
                 let container = self.spec_of(which);
                 process::join(
                     container,
-                    live.pid,
+                    live.processes.program,
                     live.group.as_ref(),
                     argv,
                     &container.env,

@@ -161,8 +161,10 @@ pub(crate) fn back_off(container: &mut ContainerState, until: Timestamp) {
     }
 }
 
-/// What the state is after a supervisor was killed with everything that it ran.
-pub(crate) fn recover(state: &mut State, now: Timestamp) {
+/// What the state is after a supervisor was killed with everything that it ran; whether that was
+/// anything.
+pub(crate) fn recover(state: &mut State, now: Timestamp) -> bool {
+    let mut lost = false;
     for container in state
         .init_containers
         .iter_mut()
@@ -172,6 +174,7 @@ pub(crate) fn recover(state: &mut State, now: Timestamp) {
             Status::Running { started_at } => Some(started_at),
             Status::Waiting { .. } | Status::Terminated(_) => continue,
         };
+        lost = true;
         terminate(
             container,
             Terminated {
@@ -186,6 +189,7 @@ pub(crate) fn recover(state: &mut State, now: Timestamp) {
             },
         );
     }
+    lost
 }
 
 /// A state in which nothing has happened yet.

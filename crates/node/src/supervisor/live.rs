@@ -19,7 +19,7 @@ use crate::layout::PodDir;
 use crate::logs::{self, Stream};
 use crate::sandbox::cgroup::Group;
 use crate::sandbox::identity::Identity;
-use crate::sandbox::process::{self, Streams};
+use crate::sandbox::process::{self, Processes, Streams};
 use crate::spec::{ContainerSpec, Mount};
 
 /// How much of the end of the output can become a termination message.
@@ -32,7 +32,9 @@ const MEMORY_PERIOD: Duration = Duration::from_millis(250);
 
 /// A running container.
 pub(super) struct Live {
-    pub(super) pid: Pid,
+    pub(super) processes: Processes,
+    /// How the program ended, while others of the container are left.
+    end: Option<(i32, Option<i32>)>,
     pub(super) group: Option<Group>,
     pub(super) probes: Probes,
     /// When it is killed if it has not ended.
@@ -90,7 +92,7 @@ impl Live {
             output: stdout_writer,
             error: stderr_writer,
         };
-        let pid = process::start(&prepared, pod, group.as_ref(), streams)?;
+        let processes = process::start(&prepared, pod, group.as_ref(), streams)?;
         let output = Output {
             writer,
             streams: [Some(stdout.into()), Some(stderr.into())],
@@ -106,7 +108,8 @@ impl Live {
         Ok(Self {
             memory,
             exhausted: false,
-            pid,
+            processes,
+            end: None,
             group,
             probes: Probes::new(container),
             kill_at: None,
@@ -118,10 +121,30 @@ impl Live {
         })
     }
 
-    /// Sends a signal to its first process.
+    /// Sends a signal to its program; SIGKILL is for all of it.
     pub(super) fn signal(&self, signal: Signal) {
+        let target = if signal == Signal::SIGKILL || self.end.is_some() {
+            self.processes.init
+        } else {
+            self.processes.program
+        };
         // It may have ended a moment ago, which is what was wanted.
-        let _ = kill(self.pid, signal);
+        let _ = kill(target, signal);
+    }
+
+    /// Its program ended. What is left ends with it; if it is being stopped, with the time that it has.
+    pub(super) fn program_ended(&mut self, code: i32, signal: Option<i32>) {
+        self.end = Some((code, signal));
+        self.signal(if self.stopping {
+            Signal::SIGTERM
+        } else {
+            Signal::SIGKILL
+        });
+    }
+
+    /// How it ended: as its program did, unless process 1 went first.
+    pub(super) fn end(&self, code: i32, signal: Option<i32>) -> (i32, Option<i32>) {
+        self.end.unwrap_or((code, signal))
     }
 
     /// When to look at its memory.
@@ -138,7 +161,7 @@ impl Live {
             return;
         }
         *due = now + MEMORY_PERIOD;
-        if processes::exceeds(self.pid, *limit) {
+        if processes::exceeds(self.processes.program, *limit) {
             self.exhausted = true;
             self.signal(Signal::SIGKILL);
         }
@@ -148,7 +171,7 @@ impl Live {
     pub(super) fn usage(&self) -> Usage {
         match &self.group {
             Some(group) if group.limits_memory() => group.usage(),
-            _ => processes::usage(self.pid),
+            _ => processes::usage(self.processes.program),
         }
     }
 

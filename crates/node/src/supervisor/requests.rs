@@ -75,7 +75,13 @@ impl Supervisor {
             return;
         };
         let response = match request {
-            Request::Stop { grace_seconds } => {
+            Request::Stop {
+                grace_seconds,
+                disruption,
+            } => {
+                if let Some(why) = disruption.filter(|_| !self.state.stopping) {
+                    self.state.disrupt(why);
+                }
                 self.stop(grace_seconds.unwrap_or(self.spec.grace_seconds));
                 Response::Done
             }
@@ -173,7 +179,7 @@ impl Supervisor {
         }
         process::join(
             container,
-            live.pid,
+            live.processes.program,
             live.group.as_ref(),
             &exec.argv,
             &env,

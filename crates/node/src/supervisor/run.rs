@@ -33,7 +33,7 @@ use crate::layout::PodDir;
 use crate::phase::Phase;
 use crate::sandbox::cgroup::{Group, PodGroup};
 use crate::sandbox::process::chain;
-use crate::spec::{ContainerSpec, PodSpec};
+use crate::spec::{ContainerSpec, PodSpec, RestartPolicy};
 use crate::state::{ContainerState, State, Status, Terminated};
 
 /// A supervised pod.
@@ -74,7 +74,11 @@ impl Supervisor {
         let now = Timestamp::now();
         let mut state = match State::read(&pod.state())? {
             Some(mut state) => {
-                lifecycle::recover(&mut state, now);
+                if lifecycle::recover(&mut state, now)
+                    && spec.restart_policy == RestartPolicy::Never
+                {
+                    state.disrupt("the pod was lost: its supervisor was killed".to_owned());
+                }
                 state
             }
             None => lifecycle::initial(&spec),
@@ -430,16 +434,24 @@ impl Supervisor {
         if let Some((which, verdict)) = probe {
             return self.judge(which, verdict);
         }
+        if let Some(live) = self
+            .live
+            .values_mut()
+            .find(|live| live.processes.program == pid)
+        {
+            return live.program_ended(code, signal);
+        }
         let which = self
             .live
             .iter()
-            .find(|(_, live)| live.pid == pid)
+            .find(|(_, live)| live.processes.init == pid)
             .map(|(which, _)| *which);
         let Some((which, mut live)) =
             which.and_then(|which| Some((which, self.live.remove(&which)?)))
         else {
             return;
         };
+        let (code, signal) = live.end(code, signal);
         live.output.drain();
         let out_of_memory = code != 0 && live.out_of_memory();
         let reason = match (out_of_memory, code) {

@@ -1,9 +1,11 @@
 //! The agent with a real API server in this process.
 
-use astrago_node::layout;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolumeClaim, Pod, Secret, Service};
+use astrago_node::layout::{self, PodDir};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Namespace, Node, PersistentVolumeClaim, Pod, Secret, Service,
+};
 use kube::Api;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
 use crate::plane::{NODE, Plane, phase};
@@ -368,5 +370,117 @@ async fn a_pod_that_takes_more_disk_than_it_may_is_evicted() {
             .unwrap();
     }
     plane.gone("layer").await;
+    agent.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_nobody_scheduled_must_fit_and_may_not_have_the_machines_network() {
+    let plane = Plane::start().await;
+    let Some(agent) = plane.agent() else { return };
+    let refused = async |name: &str| {
+        let pod = plane
+            .until(name, "is refused", |pod| phase(pod) == "Failed")
+            .await;
+        pod.status.unwrap().reason.unwrap()
+    };
+    let large = json!({"container": {"resources": {"requests": {"cpu": "100000"}}}});
+    plane.pod("large", "true", large).await;
+    assert_eq!(refused("large").await, "OutOfcpu");
+    let host = json!({"spec": {"hostNetwork": true}});
+    plane.pod("host", "true", host.clone()).await;
+    assert_eq!(refused("host").await, "HostNetworkForbidden");
+
+    let namespaces: Api<Namespace> = Api::all(plane.client.clone());
+    let label =
+        json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}});
+    namespaces
+        .patch("default", &PatchParams::default(), &Patch::Merge(label))
+        .await
+        .unwrap();
+    plane
+        .pod("trusted", "readlink /proc/self/ns/net", host)
+        .await;
+    let (end, log) = plane.finished("trusted").await;
+    let own = std::fs::read_link("/proc/self/ns/net").unwrap();
+    assert_eq!(
+        (end.as_str(), log.trim()),
+        ("Succeeded", own.to_str().unwrap())
+    );
+    for name in ["large", "host", "trusted"] {
+        plane
+            .api::<Pod>()
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+    plane.gone("trusted").await;
+    agent.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_whose_supervisor_is_stopped_can_be_deleted() {
+    let plane = Plane::start().await;
+    let Some(agent) = plane.agent() else { return };
+    let pod = plane.pod("stuck", "sleep 600", json!({})).await;
+    plane
+        .until("stuck", "runs", |pod| phase(pod) == "Running")
+        .await;
+    let dir = PodDir::new(plane.data.path(), &pod.metadata.uid.unwrap());
+    let pid: i32 = std::fs::read_to_string(dir.lock())
+        .unwrap()
+        .parse()
+        .unwrap();
+    let pid = nix::unistd::Pid::from_raw(pid);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
+    let soon = DeleteParams {
+        grace_period_seconds: Some(1),
+        ..DeleteParams::default()
+    };
+    plane.api::<Pod>().delete("stuck", &soon).await.unwrap();
+    plane.gone("stuck").await;
+    agent.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_that_end_with_their_node_have_not_done_their_work_and_are_not_to_blame() {
+    let plane = Plane::start().await;
+    let stops = |options: &mut astrago_node::Options| options.stop_pods = true;
+    let Some(agent) = plane.agent_with(stops) else {
+        return;
+    };
+    let polite = "trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done";
+    let pod = plane.pod("polite", polite, json!({})).await;
+    plane
+        .until("polite", "runs", |_| plane.log(&pod).contains("up"))
+        .await;
+    agent.end().await;
+    let agent = plane.agent().unwrap();
+    let (end, _) = plane.finished("polite").await;
+    let status = plane
+        .api::<Pod>()
+        .get("polite")
+        .await
+        .unwrap()
+        .status
+        .unwrap();
+    let conditions = status.conditions.unwrap();
+    let condition = conditions
+        .iter()
+        .find(|one| one.type_ == "DisruptionTarget")
+        .unwrap();
+    assert_eq!(
+        (end.as_str(), condition.reason.as_deref()),
+        ("Failed", Some("TerminationByKubelet"))
+    );
+    let containers = status.container_statuses.unwrap();
+    let code = containers[0]
+        .state
+        .clone()
+        .unwrap()
+        .terminated
+        .unwrap()
+        .exit_code;
+    assert_eq!(code, 0);
+    plane.delete("polite").await;
     agent.end().await;
 }

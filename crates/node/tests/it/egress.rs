@@ -217,6 +217,38 @@ async fn inside() {
         );
     }
 
+    // Another node on the same machine comes and goes, and both keep their way out.
+    let second = Plane::start().await;
+    let guest = second.agent_with(open).unwrap();
+    for (place, name) in [(&second, "guest"), (&plane, "beside")] {
+        place.pod(name, &script("203.0.113.9:80"), json!({})).await;
+        let (_, log) = place.finished(name).await;
+        assert!(
+            log.contains("you are 198.51.100.2 in time"),
+            "{name}: {log}"
+        );
+    }
+    second.delete("guest").await;
+    guest.end().await;
+    let keeper = second.data.path().join("egress/keeper.lock");
+    eventually("the other node's keeper is gone", || {
+        let file = std::fs::File::open(&keeper).unwrap();
+        let lock = nix::fcntl::Flock::lock(file, nix::fcntl::FlockArg::LockExclusiveNonblock);
+        lock.map(drop).map_err(|(_, errno)| errno.to_string())
+    });
+    plane
+        .pod("alone", &script("203.0.113.9:80"), json!({}))
+        .await;
+    let (_, log) = plane.finished("alone").await;
+    assert!(log.contains("you are 198.51.100.2 in time"), "{log}");
+    for name in ["beside", "alone"] {
+        plane
+            .api::<Pod>()
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+
     // Names of pods are never asked for outside, nor in reverse.
     let names =
         "import socket; print(socket.gethostbyaddr(socket.gethostbyname(socket.gethostname()))[0])";

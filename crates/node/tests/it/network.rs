@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 
+use astrago_node::control::{Channel, Request};
 use astrago_node::spec::Network;
 
 use crate::support::Bench;
@@ -52,4 +53,37 @@ fn a_pod_reaches_its_own_bridge_and_nothing_else() {
         ask("host", on("ns0", 6), &own.ip().to_string(), port, "refused");
     }
     server.stop(0);
+}
+
+#[test]
+fn many_pods_that_come_at_once_are_all_connected() {
+    let Some(bench) = Bench::new() else { return };
+    let pods: Vec<_> = std::thread::scope(|scope| {
+        let start = |pod: u8| {
+            let mut spec = bench.spec("one", "exec sleep 600");
+            // As UIDs that ascend in time: what differs comes last.
+            spec.uid = format!("019a8c2f-1b3d-7abc-8def-{pod:012}");
+            spec.network = on("ns0", 10 + pod);
+            bench.start(spec)
+        };
+        let all: Vec<_> = (0..40).map(|pod| scope.spawn(move || start(pod))).collect();
+        all.into_iter().map(|pod| pod.join().unwrap()).collect()
+    });
+    // Each is asked from the network of its neighbour; nobody listens, and only a living one says so.
+    for (asking, asked) in pods.iter().zip((10..50).cycle().skip(1)) {
+        let mut channel = Channel::connect(asking.dir.path()).unwrap();
+        channel.send(&Request::Socket, &[]).unwrap();
+        let (_, mut descriptors) = channel
+            .receive::<astrago_node::control::Response>()
+            .unwrap()
+            .unwrap();
+        let socket = descriptors.remove(0);
+        rustix::io::ioctl_fionbio(&socket, false).unwrap();
+        let target = std::net::SocketAddrV4::new(address(asked), 9);
+        let answer = rustix::net::connect(&socket, &target);
+        assert_eq!(answer, Err(rustix::io::Errno::CONNREFUSED), "{asked}");
+    }
+    for pod in &pods {
+        pod.stop(0);
+    }
 }

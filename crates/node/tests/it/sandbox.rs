@@ -22,7 +22,7 @@ fn a_script_runs_in_namespaces_of_its_own_and_its_exit_code_and_output_are_kept(
         "out\n",
         "err\n",
         "first\n",
-        "pid 1\n",
+        "pid 2\n",
         "\n0\n",
         "/workspace\n",
     ] {
@@ -216,6 +216,79 @@ fn a_pod_is_asked_to_end_and_then_made_to() {
         .cloned()
         .unwrap();
     assert_eq!((end.exit_code, end.signal), (137, Some(9)));
+}
+
+/// As in `sh -c 'prepare; python train.py'`: whoever was started first need not listen.
+#[test]
+fn a_program_without_a_handler_is_ended_by_sigterm_and_what_it_started_is_asked_too() {
+    let Some(bench) = Bench::new() else { return };
+    let python = bench.start(bench.spec(
+        "python",
+        "exec python3 -c 'import time; print(\"up\", flush=True); time.sleep(600)'",
+    ));
+    python.until_logged("main", 0, "up");
+    python.stop(600);
+    let end = python.finished().containers[0]
+        .terminated()
+        .cloned()
+        .unwrap();
+    assert_eq!((end.exit_code, end.signal), (143, Some(15)));
+
+    let wrapped = bench.start(bench.spec(
+        "wrapped",
+        "bash -c 'trap \"echo saved; exit 0\" TERM; echo up; while :; do sleep 0.05; done'; echo never",
+    ));
+    wrapped.until_logged("main", 0, "up");
+    wrapped.stop(600);
+    let end = wrapped.finished().containers[0]
+        .terminated()
+        .cloned()
+        .unwrap();
+    assert_eq!((end.exit_code, end.signal), (143, Some(15)));
+    let log = wrapped.log("main", 0);
+    assert!(log.contains("saved\n") && !log.contains("never"), "{log}");
+}
+
+#[test]
+fn process_one_waits_for_orphans_passes_signals_on_and_keeps_its_secrets() {
+    let Some(bench) = Bench::new() else { return };
+    let mut spec = bench.spec(
+        "orphans",
+        "(bash -c 'echo $$ > /tmp/orphan' &); \
+        until [ -s /tmp/orphan ] && [ ! -d /proc/$(cat /tmp/orphan) ]; do sleep 0.05; done; \
+        tr '\\0' ' ' < /proc/1/cmdline; echo; \
+        for f in exe fd/0 environ root/etc maps; do cat /proc/1/$f >/dev/null 2>&1 && echo /proc/1/$f can be read; done; \
+        trap 'echo usr1; exit 5' USR1; kill -USR1 1; while :; do sleep 0.05; done",
+    );
+    spec.containers[0].capabilities_add = vec!["SYS_PTRACE".into()];
+    let pod = bench.start(spec);
+    let end = pod.finished().containers[0].terminated().cloned().unwrap();
+    let log = pod.log("main", 0);
+    assert_eq!((end.exit_code, end.signal), (5, None), "{log}");
+    assert_eq!(log.replace(' ', ""), "init\nusr1\n");
+}
+
+#[test]
+fn descriptors_of_whoever_started_the_node_do_not_reach_containers() {
+    let Some(bench) = Bench::new() else { return };
+    let folder = std::fs::File::open(bench.data.path()).unwrap();
+    // Without `FD_CLOEXEC`, as a shell leaves it.
+    let _open = rustix::io::dup(&folder).unwrap();
+    let spec = bench.spec(
+        "closed",
+        "readlink /proc/self/fd/* | grep -v -e ^/proc -e pipe: -e /dev/null; sleep 600",
+    );
+    let pod = bench.start(spec);
+    pod.until("runs", |state| state.containers[0].is_running());
+    for process in processes(&pod) {
+        for entry in std::fs::read_dir(format!("/proc/{process}/fd")).unwrap() {
+            let target = std::fs::read_link(entry.unwrap().path()).unwrap_or_default();
+            assert_ne!(target, bench.data.path(), "the supervisor has it open");
+        }
+    }
+    pod.stop(0);
+    pod.finished();
+    assert_eq!(pod.log("main", 0), "");
 }
 
 #[test]
