@@ -15,6 +15,7 @@ use crate::image::Images;
 use crate::layout::{self, PodDir};
 use crate::logs::{self, Retention};
 use crate::spec::{Mount, PodSpec, Root};
+use crate::tree;
 
 const INTERVAL: Duration = Duration::from_mins(5);
 
@@ -72,7 +73,7 @@ fn clean_snapshots(data_dir: &Path, in_use: &BTreeSet<PathBuf>, grace: Duration)
         if in_use.contains(&folder) || !old(&folder) {
             continue;
         }
-        match std::fs::remove_dir_all(&folder) {
+        match tree::remove(&folder) {
             Ok(()) => {
                 tracing::info!(folder = %folder.display(), "deleted code that no pod uses");
             }

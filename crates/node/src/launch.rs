@@ -14,6 +14,7 @@ use crate::layout::PodDir;
 use crate::sandbox::cgroup;
 use crate::state::State;
 use crate::supervisor::ALREADY_RUNNING;
+use crate::tree;
 
 /// How long a supervisor may take to answer; one that is stopped never does.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -199,20 +200,14 @@ pub fn watch(pod: &PodDir, mut news: impl FnMut(State) -> bool) -> Result<()> {
 )]
 pub fn remove(pod: &PodDir, uid: &str) -> Result<()> {
     cgroup::remove(uid).map_err(Error::Remove)?;
-    let mut result = Ok(());
     // A process that still dies may hold a file for a moment.
     for _ in 0..5 {
-        open_up(pod.path());
-        result = match std::fs::remove_dir_all(pod.path()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            other => other,
-        };
-        if result.is_ok() {
-            break;
+        if tree::remove(pod.path()).is_ok() {
+            return Ok(());
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    result.map_err(Error::Remove)
+    tree::remove_or_set_aside(pod.path(), &pod.quarantine()).map_err(Error::Remove)
 }
 
 /// Takes away the cgroups of a pod whose supervisor is gone.
@@ -223,23 +218,6 @@ pub fn remove_cgroups(uid: &str) -> Result<()> {
 /// Takes away the folders above all pods' cgroups, if no pod is left.
 pub fn remove_empty_cgroups() {
     cgroup::remove_base();
-}
-
-/// Lets an ordinary user into the folders that overlays and containers closed.
-fn open_up(path: &Path) {
-    use std::os::unix::fs::PermissionsExt;
-    let Ok(metadata) = std::fs::symlink_metadata(path) else {
-        return;
-    };
-    if !metadata.is_dir() {
-        return;
-    }
-    if metadata.permissions().mode() & 0o700 != 0o700 {
-        let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700));
-    }
-    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
-        open_up(&entry.path());
-    }
 }
 
 fn words(bytes: &[u8]) -> String {

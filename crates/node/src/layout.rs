@@ -14,6 +14,7 @@
 //! logs/<namespace>_<pod>_<uid>/<container>/<attempt>.log
 //! relay/control.sock             the agent's ear for reports of progress
 //! egress/                        the way out of pods: its keeper's lock and words
+//! quarantine/                    what could be neither read nor removed, for an administrator to look at
 //! ```
 //! Logs and claims outlive the pod's folder.
 
@@ -38,6 +39,12 @@ impl PodDir {
     /// The folder itself.
     pub fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// Where the pod's folder goes if it cannot be removed.
+    pub(crate) fn quarantine(&self) -> PathBuf {
+        let data_dir = self.0.parent().and_then(Path::parent);
+        quarantine(data_dir.unwrap_or(&self.0))
     }
 
     /// What the supervisor was told.
@@ -92,6 +99,11 @@ pub fn claim(data_dir: &Path, namespace: &str, claim: &str, uid: &str) -> PathBu
     claims(data_dir)
         .join(namespace)
         .join(format!("{claim}_{uid}"))
+}
+
+/// Where things go that can be neither read nor removed.
+pub fn quarantine(data_dir: &Path) -> PathBuf {
+    data_dir.join("quarantine")
 }
 
 /// The folder with the socket at which the agent takes pods' reports.

@@ -40,6 +40,7 @@ pub mod spec;
 pub mod state;
 mod supervisor;
 mod sys;
+mod tree;
 
 pub use agent::{Error, run};
 pub use options::{Images, Options};

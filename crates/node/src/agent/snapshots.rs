@@ -13,6 +13,7 @@ use flate2::read::GzDecoder;
 use k8s_openapi::api::core::v1::CSIVolumeSource;
 
 use crate::layout;
+use crate::tree;
 
 const DRIVER: &str = "snapshots.astrago.io";
 
@@ -73,7 +74,7 @@ fn unpack(archive: &Path, folder: &Path) -> io::Result<()> {
     let unpacked = unpack_into(BufReader::new(File::open(archive)?), &draft)
         .and_then(|()| fs::rename(&draft, folder));
     if unpacked.is_err() {
-        let _ = fs::remove_dir_all(&draft);
+        let _ = tree::remove(&draft);
         // Another pod of the job may have been faster.
         if folder.is_dir() {
             return Ok(());

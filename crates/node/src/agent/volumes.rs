@@ -7,18 +7,21 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::ops::ControlFlow;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown, lchown, symlink};
 use std::path::{Component, Path, PathBuf};
 
 use astrago_api::quantity::Amount;
 use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath, Pod, Volume};
 use kube::ResourceExt;
+use rustix::fs::FileType;
 
 use super::fields::{self, Facts};
 use super::references::{Error, Objects, Result};
 use super::snapshots;
 use crate::layout::{self, PodDir};
 use crate::sandbox::identity;
+use crate::tree;
 
 /// Where a volume is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -352,7 +355,7 @@ fn publish(volume: &Path, files: &Files, owner: Option<(u32, u32)>) -> io::Resul
         }
     }
     match before {
-        Some(before) => fs::remove_dir_all(volume.join(before)),
+        Some(before) => tree::remove(&volume.join(before)),
         None => Ok(()),
     }
 }
@@ -364,21 +367,21 @@ fn is_current(data: &Path, files: &Files) -> bool {
             && fs::metadata(&file)
                 .is_ok_and(|metadata| metadata.permissions().mode() & 0o777 == *mode)
     };
-    data.is_dir() && files.iter().all(same) && count(data) == files.len()
+    data.is_dir()
+        && files.iter().all(same)
+        && data
+            .canonicalize()
+            .is_ok_and(|folder| count(&folder) == files.len())
 }
 
 /// The files in a folder and below it.
 fn count(folder: &Path) -> usize {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .map(|entry| {
-            if entry.path().is_dir() {
-                count(&entry.path())
-            } else {
-                1
-            }
-        })
-        .sum()
+    let mut files = 0;
+    let walked = tree::walk::<()>(folder, |stat| {
+        files += usize::from(!FileType::from_raw_mode(stat.st_mode).is_dir());
+        ControlFlow::Continue(())
+    });
+    walked.map_or(usize::MAX, |_| files)
 }
 
 /// A folder that every user of the pod may write in.

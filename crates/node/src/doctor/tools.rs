@@ -10,6 +10,7 @@ use crate::egress::resolvers::Resolvers;
 use crate::egress::{self, Way, find_program};
 use crate::gpu;
 use crate::image::{Root, Source};
+use crate::layout;
 
 const GIB: u64 = 1 << 30;
 
@@ -175,6 +176,20 @@ fn judge_disk_space(path: &Path, free: u64) -> Finding {
     }
 }
 
+/// What the node could neither read nor remove.
+pub(super) fn quarantine(data_dir: &Path) -> Finding {
+    let requirement = "files that the node could not remove";
+    let folder = layout::quarantine(data_dir);
+    match fs::read_dir(&folder).map_or(0, Iterator::count) {
+        0 => Finding::ok(requirement, "none"),
+        count => Finding::warn(
+            requirement,
+            format!("{count} set aside in {}", folder.display()),
+            "see what they are, and delete them",
+        ),
+    }
+}
+
 pub(super) fn gpus() -> Finding {
     let has_driver = Path::new("/proc/driver/nvidia/version").exists();
     let names: Vec<String> = gpu::inventory().into_iter().map(|gpu| gpu.name).collect();
@@ -228,6 +243,16 @@ mod tests {
         assert_eq!(judge_disk_space(path, 100 * GIB).level, Level::Ok);
         assert_eq!(judge_disk_space(path, 5 * GIB).level, Level::Warn);
         assert_eq!(judge_disk_space(path, GIB / 2).level, Level::Fail);
+    }
+
+    #[test]
+    fn what_was_set_aside_is_shown() {
+        let data = tempfile::tempdir().unwrap();
+        assert_eq!(quarantine(data.path()).level, Level::Ok);
+        fs::create_dir_all(layout::quarantine(data.path()).join("pod.1")).unwrap();
+        let found = quarantine(data.path());
+        assert_eq!(found.level, Level::Warn);
+        assert!(found.found.starts_with("1 set aside in "), "{found:?}");
     }
 
     #[test]

@@ -22,6 +22,8 @@ use serde::{Deserialize, Serialize};
 
 use super::config::Config;
 use super::digest::{Digest, Hasher};
+use crate::layout;
+use crate::tree;
 
 /// What was used more recently than this stays: between resolving an image and the pod's being
 /// known, nothing else protects it.
@@ -58,15 +60,12 @@ impl Store {
     pub(super) fn open(root: &Path) -> io::Result<Self> {
         use std::os::unix::fs::DirBuilderExt;
         let draft = root.join("draft");
-        match fs::remove_dir_all(&draft) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
         // Images contain setuid programs; other users of the machine must not reach them.
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(root)?;
+        tree::remove_or_set_aside(&draft, &layout::quarantine(root.parent().unwrap_or(root)))?;
         for name in ["layers", "manifests", "names", "draft"] {
             fs::create_dir_all(root.join(name))?;
         }
@@ -245,7 +244,7 @@ impl Store {
             .join("draft")
             .join(format!("{:016x}", rand::random::<u64>()));
         fs::rename(layer, &away)?;
-        fs::remove_dir_all(away)
+        tree::remove(&away)
     }
 
     fn layer_path(&self, diff_id: &Digest) -> PathBuf {
@@ -292,7 +291,7 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         // Gone already if it became a layer; what stays after a failure goes on the next start.
-        let _ = fs::remove_dir_all(&self.path);
+        let _ = tree::remove(&self.path);
     }
 }
 

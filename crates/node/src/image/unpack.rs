@@ -10,7 +10,7 @@
 //! ordinary user may make too, and for `.wh..wh..opq` the attribute `opaque`, in both of the
 //! namespaces in which overlayfs may look for it.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
@@ -20,6 +20,8 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 use tar::{Archive, Entry, EntryType};
+
+use crate::tree;
 
 const WHITEOUT: &[u8] = b".wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
@@ -319,7 +321,7 @@ fn make_way(parent: &OwnedFd, name: &OsStr, for_directory: bool) -> Result<()> {
         rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory;
     match (is_directory, for_directory) {
         (true, true) => Ok(()),
-        (true, false) => Ok(remove_tree(parent, name)?),
+        (true, false) => Ok(tree::remove_at(parent, name)?),
         (false, _) => Ok(rustix::fs::unlinkat(parent, name, AtFlags::empty())?),
     }
 }
@@ -346,23 +348,6 @@ fn inside(path: &Path) -> Result<PathBuf> {
         }
     }
     Ok(clean)
-}
-
-fn remove_tree(parent: &OwnedFd, name: &OsStr) -> rustix::io::Result<()> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let handle = rustix::fs::openat(parent, name, flags, Mode::empty())?;
-    let names: Vec<OsString> = rustix::fs::Dir::read_from(&handle)?
-        .filter_map(Result::ok)
-        .map(|entry| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned())
-        .filter(|name| name != "." && name != "..")
-        .collect();
-    for inner in names {
-        match rustix::fs::unlinkat(&handle, &inner, AtFlags::empty()) {
-            Err(Errno::ISDIR) => remove_tree(&handle, &inner)?,
-            other => other?,
-        }
-    }
-    rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
 }
 
 pub(super) type Result<T, E = Error> = std::result::Result<T, E>;

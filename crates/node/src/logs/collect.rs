@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use super::files;
 use super::reader::is_being_written;
+use crate::tree;
 
 /// How long logs of pods that are gone are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +49,7 @@ pub fn collect(data_dir: &Path, live: &BTreeSet<String>, keep: Retention) -> io:
     for pod in dead {
         used = used.saturating_add(pod.bytes);
         if (used > keep.bytes || pod.touched < oldest) && !pod.written {
-            fs::remove_dir_all(&pod.path)?;
+            tree::remove(&pod.path)?;
             used -= pod.bytes;
             deleted += 1;
         }

@@ -21,6 +21,7 @@ use crate::sandbox::cgroup::Group;
 use crate::sandbox::identity::Identity;
 use crate::sandbox::process::{self, Processes, Streams};
 use crate::spec::{ContainerSpec, Mount};
+use crate::tree;
 
 /// How much of the end of the output can become a termination message.
 const TAIL_BYTES: usize = 2048;
@@ -267,10 +268,7 @@ pub(super) fn ending(status: WaitStatus) -> Option<(Pid, i32, Option<i32>)> {
 
 /// Takes away the layers of the attempt before.
 pub(super) fn clean(pod: &PodDir, container: &str) -> io::Result<()> {
-    match std::fs::remove_dir_all(pod.container(container)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    tree::remove(&pod.container(container))
 }
 
 fn termination_file(container: &ContainerSpec, pod: &PodDir) -> io::Result<Option<PathBuf>> {

@@ -5,17 +5,18 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nix::fcntl::OFlag;
 use nix::sched::CloneFlags;
 use nix::unistd::{Pid, pipe2};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{FileType, Stat};
 
 use crate::spec::StorageLimit;
 use crate::sys;
+use crate::tree;
 
 /// How soon after a look the next one follows, at least.
 const SHORTEST: Duration = Duration::from_secs(2);
@@ -23,8 +24,6 @@ const SHORTEST: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_mins(1);
 /// The part of the time that looking may take is one of this many.
 const SHARE: u32 = 20;
-/// Folders in folders; no honest program makes more, and one that does is not measured but stopped.
-const DEPTH: usize = 200;
 
 /// The limits of a pod, and the look that is under way.
 pub(super) struct Storage {
@@ -82,73 +81,31 @@ impl Storage {
     }
 }
 
+/// A tree that is too deep to be measured counts as too large: no honest program makes one.
 fn is_exceeded(limit: &StorageLimit) -> bool {
-    let mut sum = Sum {
-        bytes: 0,
-        limit: limit.bytes,
-        seen: HashSet::new(),
+    let mut bytes = 0;
+    // Files with several names count once.
+    let mut seen = HashSet::new();
+    let mut add = |stat: &Stat| {
+        let is_folder = FileType::from_raw_mode(stat.st_mode).is_dir();
+        if is_folder || stat.st_nlink < 2 || seen.insert(stat.st_ino) {
+            bytes += u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
+        }
+        if bytes > limit.bytes {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     };
-    limit.paths.iter().any(|path| sum.tree(path).is_none())
-}
-
-/// Blocks on the disk, counted until there are too many.
-struct Sum {
-    bytes: u64,
-    limit: u64,
-    /// Files with several names count once.
-    seen: HashSet<u64>,
-}
-
-impl Sum {
-    /// `None` when the limit is exceeded.
-    fn tree(&mut self, path: &Path) -> Option<()> {
-        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let Ok(root) = rustix::fs::open(path, flags, Mode::empty()) else {
-            return Some(());
-        };
-        let device = rustix::fs::fstat(&root).map_or(0, |stat| stat.st_dev);
-        self.folder(&root, device, 0)
-    }
-
-    fn folder(&mut self, folder: &OwnedFd, device: u64, depth: usize) -> Option<()> {
-        if depth > DEPTH {
-            return None;
-        }
-        let Ok(entries) = Dir::read_from(folder) else {
-            return Some(());
-        };
-        for entry in entries.flatten() {
-            let name = entry.file_name();
-            if matches!(name.to_bytes(), b"." | b"..") {
-                continue;
-            }
-            let Ok(stat) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else {
-                continue;
-            };
-            // What is mounted there has limits of its own.
-            if stat.st_dev != device {
-                continue;
-            }
-            let is_folder = FileType::from_raw_mode(stat.st_mode).is_dir();
-            if is_folder || stat.st_nlink < 2 || self.seen.insert(stat.st_ino) {
-                self.bytes += u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
-            }
-            if self.bytes > self.limit {
-                return None;
-            }
-            if is_folder {
-                let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                if let Ok(below) = rustix::fs::openat(folder, name, flags, Mode::empty()) {
-                    self.folder(&below, device, depth + 1)?;
-                }
-            }
-        }
-        Some(())
-    }
+    let mut within =
+        |path: &PathBuf| tree::walk(path, &mut add).is_ok_and(|walked| walked.is_continue());
+    !limit.paths.iter().all(&mut within)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn exceeds(path: &Path, bytes: u64) -> bool {
@@ -180,7 +137,7 @@ mod tests {
     #[test]
     fn a_tree_that_is_too_deep_to_be_measured_is_too_large() {
         let directory = tempfile::tempdir().unwrap();
-        let deep = directory.path().join("d/".repeat(DEPTH + 2));
+        let deep = directory.path().join("d/".repeat(tree::DEPTH + 2));
         std::fs::create_dir_all(deep).unwrap();
         assert!(exceeds(directory.path(), 1 << 40));
     }
