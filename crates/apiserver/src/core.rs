@@ -55,6 +55,8 @@ pub struct Options {
     pub limits: Limits,
     /// How far back watches and lists can reach.
     pub history: store::Limits,
+    /// So many bytes of the disk are held back, twice, for tidying up when it is full; 0 for none.
+    pub reserve: u64,
     /// Where writes are recorded, if anywhere.
     pub audit_log: Option<PathBuf>,
     pub clock: Clock,
@@ -81,6 +83,7 @@ impl Options {
             host_names: Vec::new(),
             limits: Limits::default(),
             history: store::Limits::default(),
+            reserve: 0,
             audit_log: None,
             clock: Arc::new(Timestamp::now),
         }

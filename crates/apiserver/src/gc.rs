@@ -153,7 +153,7 @@ pub(crate) async fn run(core: Arc<Core>, mut queue: mpsc::UnboundedReceiver<Work
         known.remove(&work);
         match handle(&core, &work).await {
             Ok(()) => {}
-            Err(ApiError::Unavailable(_)) => {
+            Err(ApiError::Unavailable(_) | ApiError::Full(_)) => {
                 if known.insert(work.clone()) {
                     waiting.push_back(work);
                 }
@@ -196,7 +196,12 @@ enum Owner {
 
 fn owner(store: &Store, dependent: &Object, uid: &str) -> Owner {
     let Some(reference) = store.by_uid(uid) else {
-        return Owner::Absent;
+        // What damage has taken was not deleted, and its dependents may be at work.
+        return if store.may_be_lost(uid) {
+            Owner::Solid
+        } else {
+            Owner::Absent
+        };
     };
     let home = &reference.name.namespace;
     if !home.is_empty() && *home != dependent.name.namespace {

@@ -32,6 +32,8 @@ mod core;
 mod decode;
 mod discovery;
 mod edit;
+mod expiry;
+pub mod files;
 mod gc;
 mod hex;
 mod limit_range;

@@ -16,6 +16,7 @@ use crate::auth::policy::PolicyCache;
 use crate::auth::tokens::Tokens;
 use crate::bootstrap;
 use crate::core::{Core, Options, definitions};
+use crate::expiry;
 use crate::gc;
 use crate::quota;
 use crate::registry::{DEFINITIONS, Registry};
@@ -54,6 +55,7 @@ impl Server {
         let settings = store::Options {
             directory: options.directory.clone(),
             limits: options.history,
+            reserve: options.reserve,
         };
         let (store, pending) = Store::open(&settings)?;
         let authority = Authority::open(&options.directory)?;
@@ -79,6 +81,7 @@ impl Server {
         });
         core.quotas.load(&core.store);
         let (work, queue) = mpsc::unbounded_channel();
+        let (told, events) = mpsc::unbounded_channel();
         let observed = Arc::downgrade(&core);
         pending.start(Box::new(move |resource, event| {
             // Only between the last handle's end and the writer's is there nothing to tell.
@@ -91,6 +94,9 @@ impl Server {
             if &**resource == "secrets" {
                 core.tokens.observe(event);
             }
+            if expiry::is_event(resource) {
+                let _ = told.send(event.object.name.clone());
+            }
             core.policy.observe(resource);
             core.quotas.observe(&core.store, resource, event);
             for item in gc::work(&core.store, resource, event) {
@@ -100,6 +106,7 @@ impl Server {
         bootstrap::run(&core).await.map_err(Error::Bootstrap)?;
         tokio::spawn(gc::run(Arc::clone(&core), queue));
         tokio::spawn(quota::run(Arc::clone(&core)));
+        tokio::spawn(expiry::run(Arc::clone(&core), events));
         let stop = core.stopping.clone().drop_guard();
         Ok(Self {
             core,

@@ -88,6 +88,9 @@ pub enum ApiError {
     TooManyRequests(String),
     #[error("{0}")]
     Unavailable(String),
+    /// The disk is full.
+    #[error("{0}")]
+    Full(String),
     /// Our own fault: the text goes to the log, not to the caller.
     #[error("internal error: {0}")]
     Internal(String),
@@ -118,6 +121,7 @@ impl ApiError {
                     "unable to create new content in namespace {namespace} because it is being terminated"
                 ),
             },
+            error @ WriteError::Full => Self::Full(error.to_string()),
             error @ (WriteError::Storage(_) | WriteError::Closed) => {
                 Self::Unavailable(error.to_string())
             }
@@ -142,6 +146,7 @@ impl ApiError {
             Self::FutureRevision { .. } => StatusCode::GATEWAY_TIMEOUT,
             Self::TooManyRequests(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Full(_) => StatusCode::INSUFFICIENT_STORAGE,
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -163,6 +168,7 @@ impl ApiError {
             Self::FutureRevision { .. } => "Timeout",
             Self::TooManyRequests(_) => "TooManyRequests",
             Self::Unavailable(_) => "ServiceUnavailable",
+            Self::Full(_) => "InsufficientStorage",
             Self::Internal(_) => "InternalError",
         }
     }
@@ -207,6 +213,7 @@ impl ApiError {
             | Self::TooLarge(_)
             | Self::Expired(_)
             | Self::Unavailable(_)
+            | Self::Full(_)
             | Self::Internal(_) => json!({}),
         }
     }

@@ -10,24 +10,35 @@
     reason = "a shard is shared, and no other words fit as well"
 )]
 
+mod check;
+#[cfg(test)]
+mod damage_tests;
 pub mod fields;
 mod list;
+mod load;
+mod mark;
 mod object;
+mod pages;
+mod record;
 mod relations;
+mod repair;
+mod reserve;
 mod shard;
 mod sqlite;
 #[cfg(test)]
 mod tests;
+mod wal;
 mod watch;
 mod writer;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak, mpsc};
 
 use tokio::sync::oneshot;
 
+pub use check::{Report, backup, check};
 pub use list::{Page, Query};
 pub use object::{Draft, Meta, Name, Object};
 pub use relations::Reference;
@@ -61,6 +72,32 @@ struct Shared {
     latest: tokio::sync::watch::Sender<u64>,
     writable: AtomicBool,
     limits: Limits,
+    /// Owners that are not there and may have been lost rather than deleted.
+    presumed: HashSet<Box<str>>,
+    damage: Vec<Damage>,
+}
+
+/// Something in the store that was damaged, and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// The object or the file.
+    pub subject: String,
+    pub detail: String,
+}
+
+impl Damage {
+    fn new(subject: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self {
+            subject: subject.into(),
+            detail: detail.into(),
+        }
+    }
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}: {}", self.subject, self.detail)
+    }
 }
 
 /// Where the store lies and how much history it keeps.
@@ -68,6 +105,8 @@ struct Shared {
 pub struct Options {
     pub directory: PathBuf,
     pub limits: Limits,
+    /// So many bytes of the disk are held back, twice, for tidying up when it is full; 0 for none.
+    pub reserve: u64,
 }
 
 /// A conditional change of one object.
@@ -106,6 +145,12 @@ pub enum WriteError {
     /// The group's transaction failed; nothing of it was written.
     #[error("the store cannot take writes: {0}")]
     Storage(Arc<str>),
+    /// There is no room for anything new; what makes nothing larger is still taken.
+    #[error(
+        "the disk with the data folder is full: nothing new is taken until there is room. \
+         Delete jobs that are no longer needed, or other files on this disk; reading, deleting and suspending go on"
+    )]
+    Full,
     #[error("the store is closed")]
     Closed,
 }
@@ -125,8 +170,15 @@ pub enum Error {
     },
     #[error("the store {} is in use by another process", path.display())]
     Locked { path: PathBuf },
-    #[error("the store {} cannot be written", path.display())]
+    #[error("{} cannot be written; the folder and its files must be writable", path.display())]
     ReadOnly { path: PathBuf },
+    #[error("the disk with {} is full; some megabytes are needed to open it", path.display())]
+    Full { path: PathBuf },
+    #[error("failed to repair {}", path.display())]
+    Repair {
+        path: PathBuf,
+        source: std::io::Error,
+    },
     #[error("{} is not a store of this program", path.display())]
     Foreign { path: PathBuf },
     #[error("the store {} is damaged: {detail}", path.display())]
@@ -149,13 +201,14 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Store {
     /// Opens or creates the store and rebuilds the cache from its log.
     pub fn open(options: &Options) -> Result<(Self, Pending)> {
-        let loaded = sqlite::open(options)?;
+        let (files, loaded) = sqlite::open(options)?;
         let shared = Arc::new(loaded.shared);
         let (commands, queue) = mpsc::channel();
         let pending = Pending {
             shared: Arc::clone(&shared),
-            connection: loaded.connection,
+            files,
             garbage: loaded.garbage,
+            digest: loaded.digest,
             queue,
         };
         Ok((
@@ -172,9 +225,19 @@ impl Store {
         self.shared.revision.load(Ordering::Acquire)
     }
 
-    /// Whether the last group of writes could be committed.
+    /// Whether writes are taken: the writer lives, and its last group could be committed.
     pub fn is_writable(&self) -> bool {
         self.shared.writable.load(Ordering::Relaxed)
+    }
+
+    /// What was found damaged when the store was opened, or before.
+    pub fn damage(&self) -> &[Damage] {
+        &self.shared.damage
+    }
+
+    /// Whether the owner with this uid, which is not there, may have been lost to damage. Nobody deleted it, then.
+    pub fn may_be_lost(&self, uid: &str) -> bool {
+        self.shared.presumed.contains(uid)
     }
 
     /// Waits until every reader sees this revision.
@@ -273,15 +336,17 @@ impl WeakStore {
 /// from what is there before the first event reaches them.
 pub struct Pending {
     shared: Arc<Shared>,
-    connection: rusqlite::Connection,
+    files: sqlite::Files,
     garbage: Vec<u64>,
+    digest: record::Digest,
     queue: mpsc::Receiver<writer::Command>,
 }
 
 impl Pending {
     /// Starts the writer's thread, which ends when the last [`Store`] is dropped.
     pub fn start(self, observer: Observer) -> Result<()> {
-        let writer = writer::Writer::new(self.shared, self.connection, self.garbage, observer);
+        let writer =
+            writer::Writer::new(self.shared, self.files, self.garbage, self.digest, observer);
         let queue = self.queue;
         std::thread::Builder::new()
             .name("store-writer".to_owned())

@@ -4,8 +4,6 @@
 //! serving certificate is made anew on each start, so its names follow the options. Client
 //! certificates of the same authority are accepted: common name is the user, organizations the groups.
 
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -47,11 +45,6 @@ pub enum Error {
     Tls(#[from] rustls::Error),
     #[error("failed to set up the verification of client certificates")]
     Verifier(#[from] rustls::server::VerifierBuilderError),
-    #[error("the certificate in {} cannot be read", path.display())]
-    Pem {
-        path: PathBuf,
-        source: rustls_pki_types::pem::Error,
-    },
 }
 
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
@@ -64,31 +57,49 @@ pub(crate) struct Authority {
 }
 
 impl Authority {
-    /// Reads the authority from the directory, or makes it.
+    /// Reads the authority from the directory, or makes it. A damaged certificate is made anew of its key; a damaged key
+    /// is kept aside, and with a new one there is a new authority.
     pub(crate) fn open(directory: &Path) -> Result<Self> {
         let (certificate_path, key_path) = (directory.join("ca.crt"), directory.join("ca.key"));
-        if !key_path.exists() || !certificate_path.exists() {
-            let key = KeyPair::generate()?;
-            let certificate = authority_params().self_signed(&key)?;
-            write_private(&key_path, &key.serialize_pem())?;
-            write_private(&certificate_path, &certificate.pem())?;
-        }
-        let read = |path: &PathBuf| {
-            std::fs::read_to_string(path).map_err(|source| Error::Read {
-                path: path.clone(),
+        let read = |path: &Path| match std::fs::read(path) {
+            Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+            Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Error::Read {
+                path: path.to_owned(),
                 source,
-            })
+            }),
         };
-        let (pem, key) = (read(&certificate_path)?, read(&key_path)?);
-        let der = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|source| Error::Pem {
-            path: certificate_path,
-            source,
-        })?;
-        Ok(Self {
-            pem,
-            der,
-            issuer: Issuer::new(authority_params(), KeyPair::from_pem(&key)?),
-        })
+        let (key_text, certificate_text) = (read(&key_path)?, read(&certificate_path)?);
+        let known = key_text.as_deref().map(KeyPair::from_pem);
+        let key = match known {
+            Some(Ok(key)) => key,
+            damaged => {
+                if let Some(Err(error)) = damaged {
+                    let kept = set_aside(&key_path)?;
+                    tracing::error!(
+                        path = %key_path.display(), kept = %kept.display(), %error,
+                        "the authority's key cannot be read; there is a new authority, and kubeconfigs and \
+                         service accounts' tokens from before no longer hold"
+                    );
+                }
+                let key = KeyPair::generate()?;
+                write(&key_path, &key.serialize_pem())?;
+                key
+            }
+        };
+        let issuer = Issuer::new(authority_params(), key);
+        let whole = certificate_text.and_then(|pem| {
+            let der = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?;
+            is_of(&der, issuer.key()).then_some((pem, der))
+        });
+        let (pem, der) = if let Some(whole) = whole {
+            whole
+        } else {
+            let certificate = authority_params().self_signed(issuer.key())?;
+            write(&certificate_path, &certificate.pem())?;
+            (certificate.pem(), certificate.der().clone())
+        };
+        Ok(Self { pem, der, issuer })
     }
 
     pub(crate) fn pem(&self) -> &str {
@@ -268,25 +279,30 @@ fn authority_params() -> CertificateParams {
     params
 }
 
-/// Writes a file that only its owner may read, whole or not at all.
-pub(crate) fn write_private(path: &Path, text: &str) -> Result<()> {
-    let explain = |source| Error::Write {
+/// Whether a certificate can be used, and is for this key.
+fn is_of(certificate: &CertificateDer<'_>, key: &KeyPair) -> bool {
+    let mut roots = RootCertStore::empty();
+    let public = key.public_key_raw();
+    roots.add(certificate.clone().into_owned()).is_ok()
+        && memchr::memmem::find(certificate, public).is_some()
+}
+
+/// Keeps a damaged file under another name.
+fn set_aside(path: &Path) -> Result<PathBuf> {
+    let now = jiff::Timestamp::now().as_second();
+    let kept = path.with_extension(format!("damaged-{now}"));
+    std::fs::rename(path, &kept).map_err(|source| Error::Write {
+        path: kept.clone(),
+        source,
+    })?;
+    Ok(kept)
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    crate::files::write_private(path, text.as_bytes()).map_err(|source| Error::Write {
         path: path.to_owned(),
         source,
-    };
-    let draft = path.with_extension("new");
-    let _ = std::fs::remove_file(&draft);
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&draft)
-        .map_err(explain)?;
-    file.write_all(text.as_bytes())
-        .and_then(|()| file.sync_all())
-        .map_err(explain)?;
-    std::fs::rename(&draft, path).map_err(explain)
+    })
 }
 
 /// The kubeconfig of a user with a bearer token.
@@ -317,4 +333,37 @@ pub(crate) fn kubeconfig(
     let mut text = serde_json::to_string_pretty(&config).expect("a tree of text serialises");
     text.push('\n');
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_authority_is_made_anew_as_far_as_it_must_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name);
+        let first = Authority::open(folder.path()).unwrap();
+        for damaged in [
+            "",
+            "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+        ] {
+            std::fs::write(file("ca.crt"), damaged).unwrap();
+            let again = Authority::open(folder.path()).unwrap();
+            assert_eq!(again.token_key(), first.token_key(), "the key stays");
+            assert!(again.acceptor(&[]).is_ok());
+        }
+        std::fs::write(file("ca.key"), "").unwrap();
+        let other = Authority::open(folder.path()).unwrap();
+        assert_ne!(other.token_key(), first.token_key());
+        assert_ne!(other.pem(), first.pem(), "the certificate is the new key's");
+        let again = Authority::open(folder.path()).unwrap();
+        assert_eq!(again.pem(), other.pem());
+        let kept = std::fs::read_dir(folder.path()).unwrap();
+        let kept = kept.filter(|file| {
+            let name = file.as_ref().unwrap().file_name();
+            name.to_string_lossy().starts_with("ca.damaged-")
+        });
+        assert_eq!(kept.count(), 1);
+    }
 }

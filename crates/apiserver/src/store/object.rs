@@ -119,19 +119,19 @@ impl Object {
         resource: &str,
         name: Name,
         revision: u64,
-        body: Vec<u8>,
+        body: &[u8],
     ) -> Result<Self, String> {
         const MARK: &[u8] = br#""metadata":{"resourceVersion":""#;
         let gap =
-            memchr::memmem::find(&body, MARK).ok_or("no resourceVersion in the body")? + MARK.len();
-        let meta = Meta::parse(resource, &body).map_err(|error| error.to_string())?;
+            memchr::memmem::find(body, MARK).ok_or("no resourceVersion in the body")? + MARK.len();
+        let meta = Meta::parse(resource, body).map_err(|error| error.to_string())?;
         if !body[gap..].starts_with(revision.to_string().as_bytes()) {
             return Err("the body has another revision than its row".to_owned());
         }
         Ok(Self {
             name,
             revision,
-            json: body.into(),
+            json: Bytes::copy_from_slice(body),
             meta: Arc::new(meta),
             gap,
         })
@@ -168,6 +168,11 @@ impl Draft {
             tail,
             meta: Arc::new(Meta::of(resource, value)),
         }
+    }
+
+    /// How many bytes the object takes, but for its revision.
+    pub(super) fn len(&self) -> usize {
+        self.head.len() + self.tail.len()
     }
 
     pub(crate) fn finish(&self, name: Name, revision: u64) -> Object {
@@ -284,8 +289,7 @@ mod tests {
             "spec": { "nodeName": "n" },
         });
         let object = Draft::new("pods", &value).finish(Name::new("default", "a"), 99);
-        let again =
-            Object::from_row("pods", object.name.clone(), 99, object.json.to_vec()).expect("a row");
+        let again = Object::from_row("pods", object.name.clone(), 99, &object.json).expect("a row");
         assert_eq!(again.meta, object.meta);
         assert_eq!(again.value()["metadata"]["resourceVersion"], "99");
         assert_eq!(

@@ -8,15 +8,24 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 
-use rusqlite::{Connection, params};
+use rusqlite::{OptionalExtension as _, params};
 use tokio::sync::oneshot;
 
+use super::load::save;
 use super::object::{Name, Object};
+use super::record::{Digest, checksum};
 use super::shard::{Change, Event};
+use super::sqlite::Files;
 use super::{Action, Observer, Shared, Write, WriteError, read, write};
 
 /// More would only make the first of the group wait longer.
 const MAX_GROUP: usize = 512;
+/// On a full disk a write may make its object larger by this much: by a condition, a time stamp, a mark of deletion.
+const FRUGAL: usize = 16 << 10;
+/// On a full disk history is forgotten after so many bytes, which makes room for as many.
+const FORGET_AFTER: usize = 1 << 20;
+/// What a group takes in the write-ahead log besides its objects, about.
+const GROUP_BYTES: usize = 32 << 10;
 /// Rows of garbage that one group may delete beyond its own size, so that compaction never stalls.
 const GARBAGE_PER_GROUP: usize = 64;
 
@@ -30,18 +39,29 @@ pub(super) enum Command {
 
 pub(super) struct Writer {
     shared: Arc<Shared>,
-    connection: Connection,
+    files: Files,
     garbage: VecDeque<u64>,
+    /// What the log holds.
+    digest: Digest,
     /// The highest revision that some ring has dropped.
     compacted: u64,
+    /// Bytes that were written on a full disk since history was last forgotten.
+    squeezed: usize,
     observer: Observer,
 }
 
-/// An event of the group under way, and who waits for it.
+impl Drop for Writer {
+    /// However it ends, nothing is written after it.
+    fn drop(&mut self) {
+        self.shared.writable.store(false, Ordering::Relaxed);
+        let _ = self.files.mark.sync();
+    }
+}
+
+/// An event of the group under way.
 struct Staged {
     resource: Arc<str>,
     event: Event,
-    answer: Answer<Arc<Object>>,
 }
 
 /// The state of names that the group under way has already changed; `None` is deleted.
@@ -50,16 +70,19 @@ type Overlay = HashMap<Arc<str>, HashMap<Name, Option<Arc<Object>>>>;
 impl Writer {
     pub(super) fn new(
         shared: Arc<Shared>,
-        connection: Connection,
+        files: Files,
         garbage: Vec<u64>,
+        digest: Digest,
         observer: Observer,
     ) -> Self {
         let compacted = shared.compacted.load(Ordering::Acquire);
         Self {
             shared,
-            connection,
+            files,
             garbage: garbage.into(),
+            digest,
             compacted,
+            squeezed: 0,
             observer,
         }
     }
@@ -94,87 +117,146 @@ impl Writer {
     }
 
     fn commit(&mut self, writes: Vec<(Write, Answer<Arc<Object>>)>) {
+        let is_tight = !self.files.reserve.is_whole();
+        if is_tight {
+            self.shared.writable.store(false, Ordering::Relaxed);
+        }
+        if let Some(writes) = self.try_commit(writes, is_tight) {
+            // The disk is full after all. What makes nothing larger is tried again with the room that history took.
+            self.make_room();
+            self.try_commit(writes, true);
+        }
+    }
+
+    /// Commits a group. Gives it back when the disk is full and it was not yet `tight`.
+    fn try_commit(
+        &mut self,
+        writes: Vec<(Write, Answer<Arc<Object>>)>,
+        is_tight: bool,
+    ) -> Option<Vec<(Write, Answer<Arc<Object>>)>> {
         let mut overlay = Overlay::new();
         let mut staged: Vec<Staged> = Vec::with_capacity(writes.len());
+        let mut accepted = Vec::with_capacity(writes.len());
         let mut revision = self.shared.revision.load(Ordering::Acquire);
         for (write, answer) in writes {
-            match stage(&self.shared, &mut overlay, write, revision + 1) {
-                Ok((resource, event)) => {
+            match stage(&self.shared, &mut overlay, &write, revision + 1, is_tight) {
+                Ok(event) => {
                     revision += 1;
                     staged.push(Staged {
-                        resource,
+                        resource: Arc::clone(&write.resource),
                         event,
-                        answer,
                     });
+                    accepted.push((write, answer));
                 }
                 // The caller may have gone; nothing was promised to it.
                 Err(error) => drop(answer.send(Err(error))),
             }
         }
         if staged.is_empty() {
-            return;
+            return None;
         }
         let deletable = self.garbage.len().min(staged.len() + GARBAGE_PER_GROUP);
         match self.append(&staged, deletable) {
-            Ok(()) => {
+            Ok(digest) => {
+                self.digest = digest;
                 self.garbage.drain(..deletable);
-                self.shared.writable.store(true, Ordering::Relaxed);
-                self.publish(staged, revision);
+                self.shared.writable.store(!is_tight, Ordering::Relaxed);
+                if let Err(error) = self.files.mark.set(revision) {
+                    tracing::warn!(%error, "failed to note the newest revision");
+                }
+                let bytes: usize = staged.iter().map(|one| one.event.object.json.len()).sum();
+                let answers = accepted.into_iter().map(|(_, answer)| answer).collect();
+                self.publish(staged, answers, revision);
+                self.squeeze(is_tight, bytes);
             }
             Err(error) => {
                 self.shared.writable.store(false, Ordering::Relaxed);
+                if is_full(&error) && !is_tight {
+                    return Some(accepted);
+                }
                 tracing::error!(%error, writes = staged.len(), "failed to commit a group of writes");
                 let reason: Arc<str> = reason(&error).into();
-                for Staged { answer, .. } in staged {
-                    let _ = answer.send(Err(WriteError::Storage(Arc::clone(&reason))));
+                for (_, answer) in accepted {
+                    let refusal = if is_full(&error) {
+                        WriteError::Full
+                    } else {
+                        WriteError::Storage(Arc::clone(&reason))
+                    };
+                    let _ = answer.send(Err(refusal));
                 }
             }
         }
+        None
     }
 
-    fn append(&mut self, staged: &[Staged], deletable: usize) -> rusqlite::Result<()> {
-        let transaction = self.connection.transaction()?;
+    /// Keeps what is written on a full disk from growing.
+    fn squeeze(&mut self, is_tight: bool, bytes: usize) {
+        if !is_tight {
+            self.squeezed = 0;
+            return;
+        }
+        if self.squeezed == 0 || self.squeezed > FORGET_AFTER {
+            self.squeezed = 0;
+            self.make_room();
+        }
+        self.squeezed += bytes + GROUP_BYTES;
+    }
+
+    /// Forgets history, and begins the write-ahead log anew within the room that it has.
+    fn make_room(&mut self) {
+        let checkpoint = |files: &Files| {
+            let busy = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
+            files
+                .connection
+                .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], busy)
+                .map_err(|error| WriteError::Storage(reason(&error).into()))
+        };
+        let made = checkpoint(&self.files)
+            .and_then(|_| self.compact())
+            .and_then(|()| checkpoint(&self.files));
+        if let Err(error) = made {
+            tracing::warn!(%error, "failed to make room on a full disk");
+        }
+    }
+
+    /// Appends the group to the log. Returns what the log then holds.
+    fn append(&mut self, staged: &[Staged], deletable: usize) -> rusqlite::Result<Digest> {
+        let mut digest = self.digest;
+        let transaction = self.files.connection.transaction()?;
         {
             let mut insert = transaction.prepare_cached(
-                "INSERT INTO log (revision, resource, namespace, name, verb, body)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                "INSERT INTO log (revision, resource, namespace, name, verb, body, checksum)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             )?;
-            for Staged {
-                resource, event, ..
-            } in staged
-            {
+            for Staged { resource, event } in staged {
                 let object = &event.object;
+                let (namespace, name) = (&*object.name.namespace, &*object.name.name);
+                let verb = event.change as u8;
+                let names = [&**resource, namespace, name];
+                let checksum = checksum(object.revision, names, verb, &object.json);
                 insert.execute(params![
                     object.revision.cast_signed(),
                     &**resource,
-                    &*object.name.namespace,
-                    &*object.name.name,
-                    event.change as u8,
+                    namespace,
+                    name,
+                    verb,
                     &object.json[..],
+                    checksum,
                 ])?;
+                digest.add(checksum);
             }
-            if deletable > 0 {
-                let mut delete =
-                    transaction.prepare_cached("DELETE FROM log WHERE revision = ?1")?;
-                for revision in self.garbage.range(..deletable) {
-                    delete.execute([revision.cast_signed()])?;
-                }
-                save_compacted(&transaction, self.compacted)?;
-            }
+            remove(&transaction, self.garbage.range(..deletable), &mut digest)?;
+            save(&transaction, self.compacted, digest)?;
         }
-        transaction.commit()
+        transaction.commit()?;
+        Ok(digest)
     }
 
     /// Makes a committed group visible, then answers.
-    fn publish(&mut self, staged: Vec<Staged>, revision: u64) {
+    fn publish(&mut self, staged: Vec<Staged>, waiting: Vec<Answer<Arc<Object>>>, revision: u64) {
         let mut touched: Vec<Arc<str>> = Vec::new();
         let mut answers = Vec::with_capacity(staged.len());
-        for Staged {
-            resource,
-            event,
-            answer,
-        } in staged
-        {
+        for (Staged { resource, event }, answer) in staged.into_iter().zip(waiting) {
             write(&self.shared.relations).apply(&resource, &event);
             let shard = self.shared.shard_or_new(&resource);
             let mut shard = write(&shard);
@@ -212,20 +294,16 @@ impl Writer {
             // Watchers behind the horizon learn of it at once.
             shard.wake.send_replace(self.compacted);
         }
+        let mut digest = self.digest;
         let deleted: rusqlite::Result<()> = (|| {
-            let transaction = self.connection.transaction()?;
-            {
-                let mut delete =
-                    transaction.prepare_cached("DELETE FROM log WHERE revision = ?1")?;
-                for revision in &self.garbage {
-                    delete.execute([revision.cast_signed()])?;
-                }
-                save_compacted(&transaction, self.compacted)?;
-            }
+            let transaction = self.files.connection.transaction()?;
+            remove(&transaction, self.garbage.iter(), &mut digest)?;
+            save(&transaction, self.compacted, digest)?;
             transaction.commit()
         })();
         match deleted {
             Ok(()) => {
+                self.digest = digest;
                 self.garbage.clear();
                 Ok(())
             }
@@ -234,21 +312,42 @@ impl Writer {
     }
 }
 
+/// Deletes rows of the log.
+fn remove<'a>(
+    connection: &rusqlite::Connection,
+    revisions: impl Iterator<Item = &'a u64>,
+    digest: &mut Digest,
+) -> rusqlite::Result<()> {
+    let mut delete =
+        connection.prepare_cached("DELETE FROM log WHERE revision = ?1 RETURNING checksum")?;
+    for revision in revisions {
+        let checksum = delete
+            .query_row([revision.cast_signed()], |row| row.get::<_, Option<u32>>(0))
+            .optional()?;
+        if let Some(checksum) = checksum {
+            digest.remove(checksum.unwrap_or(0));
+        }
+    }
+    Ok(())
+}
+
 /// Checks one write against the newest state and makes its event.
 fn stage(
     shared: &Shared,
     overlay: &mut Overlay,
-    write: Write,
+    write: &Write,
     revision: u64,
-) -> Result<(Arc<str>, Event), WriteError> {
+    is_tight: bool,
+) -> Result<Event, WriteError> {
     let Write {
         resource,
         name,
         action,
     } = write;
-    let previous = newest(shared, overlay, &resource, &name);
+    let previous = newest(shared, overlay, resource, name);
     let (change, draft) = match (action, &previous) {
         (Action::Create(_), Some(_)) => return Err(WriteError::AlreadyExists),
+        (Action::Create(_), None) if is_tight => return Err(WriteError::Full),
         (Action::Create(draft), None) => {
             if !name.namespace.is_empty() {
                 let namespace = newest(
@@ -269,9 +368,14 @@ fn stage(
         }
         (Action::Replace(..) | Action::Delete(..), None) => return Err(WriteError::NotFound),
         (Action::Replace(expected, _) | Action::Delete(expected, _), Some(current))
-            if current.revision != expected =>
+            if current.revision != *expected =>
         {
             return Err(WriteError::Conflict);
+        }
+        (Action::Replace(_, draft), Some(current))
+            if is_tight && draft.len() > current.json.len() + FRUGAL =>
+        {
+            return Err(WriteError::Full);
         }
         (Action::Replace(_, draft), Some(_)) => (Change::Modified, draft),
         (Action::Delete(_, draft), Some(_)) => (Change::Deleted, draft),
@@ -279,17 +383,14 @@ fn stage(
     let object = Arc::new(draft.finish(name.clone(), revision));
     let state = (change != Change::Deleted).then(|| Arc::clone(&object));
     overlay
-        .entry(Arc::clone(&resource))
+        .entry(Arc::clone(resource))
         .or_default()
-        .insert(name, state);
-    Ok((
-        resource,
-        Event {
-            change,
-            object,
-            previous,
-        },
-    ))
+        .insert(name.clone(), state);
+    Ok(Event {
+        change,
+        object,
+        previous,
+    })
 }
 
 fn newest(shared: &Shared, overlay: &Overlay, resource: &str, name: &Name) -> Option<Arc<Object>> {
@@ -300,11 +401,8 @@ fn newest(shared: &Shared, overlay: &Overlay, resource: &str, name: &Name) -> Op
     read(&shard).get(name).cloned()
 }
 
-fn save_compacted(connection: &Connection, revision: u64) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES ('compacted', ?1)")?
-        .execute([revision.cast_signed()])
-        .map(drop)
+fn is_full(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull)
 }
 
 /// What to tell a caller: the cause, without paths or SQL.
@@ -314,7 +412,9 @@ fn reason(error: &rusqlite::Error) -> &'static str {
         Some(Code::DiskFull) => "no space left on the device",
         Some(Code::ReadOnly) => "the store is read-only",
         Some(Code::SystemIoFailure) => "the device reports an input/output error",
-        Some(Code::DatabaseCorrupt | Code::NotADatabase) => "the store's file is damaged",
+        Some(Code::DatabaseCorrupt | Code::NotADatabase) => {
+            "the store's file is damaged; a restart keeps what can be read"
+        }
         Some(Code::DatabaseBusy | Code::DatabaseLocked) => "the store's file is locked",
         _ => "the storage engine reports an error",
     }

@@ -84,6 +84,7 @@ fn options(directory: &Path) -> Options {
             events: 50,
             bytes: 1 << 20,
         },
+        reserve: 0,
     }
 }
 

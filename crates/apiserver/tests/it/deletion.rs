@@ -200,3 +200,88 @@ async fn a_definition_takes_its_objects_along() {
     let (code, list) = plane.get(path).await;
     assert_eq!((code, &list["items"]), (200, &json!([])));
 }
+
+#[tokio::test]
+async fn events_go_an_hour_after_they_were_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = async |clock: &str| {
+        let now: jiff::Timestamp = clock.parse().unwrap();
+        let mut options = Plane::options(&directory);
+        options.clock = std::sync::Arc::new(move || now);
+        astrago_apiserver::Server::open(options).await.unwrap()
+    };
+    let event = |name: &str, time: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Event", "metadata": { "name": name, "namespace": "default" },
+            "involvedObject": { "kind": "Pod", "name": "p", "namespace": "default" },
+            "reason": "Started", "message": "m", "type": "Normal", "lastTimestamp": time,
+        })
+    };
+    let client = |server: &astrago_apiserver::Server| {
+        let api = server.local(astrago_apiserver::Identity::admin());
+        kube::Api::<k8s_openapi::api::core::v1::Event>::default_namespaced(kube::Client::new(
+            api, "default",
+        ))
+    };
+    let server = open("2026-01-01T10:00:00Z").await;
+    for (name, time) in [
+        ("old", "2026-01-01T09:50:00Z"),
+        ("new", "2026-01-01T10:50:00Z"),
+    ] {
+        let event = serde_json::from_value(event(name, time)).unwrap();
+        client(&server)
+            .create(&kube::api::PostParams::default(), &event)
+            .await
+            .unwrap();
+    }
+    server.close().await;
+    drop(server);
+    let server = open("2026-01-01T11:10:00Z").await;
+    let events = client(&server);
+    eventually("the old event goes", || async {
+        let found = events
+            .list(&kube::api::ListParams::default())
+            .await
+            .unwrap();
+        let names: Vec<_> = found
+            .items
+            .iter()
+            .filter_map(|event| event.metadata.name.as_deref())
+            .collect();
+        names == ["new"]
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_belongs_to_a_damaged_object_stays() {
+    let plane = Plane::start().await;
+    let owner = create(&plane, "owner", &[], &[]).await;
+    create(&plane, "dependent", &[&owner], &[]).await;
+    plane.server.close().await;
+    let Plane { server, directory } = plane;
+    drop(server);
+    let path = directory.path().join("store.db");
+    let mut bytes = std::fs::read(&path).unwrap();
+    // The page may have been copied while the file grew.
+    let places: Vec<usize> =
+        memchr::memmem::find_iter(&bytes, br#""name":"owner","namespace":"#).collect();
+    assert!(!places.is_empty());
+    for place in places {
+        bytes[place + 9] ^= 1;
+    }
+    std::fs::write(&path, bytes).unwrap();
+    let server = astrago_apiserver::Server::open(Plane::options(&directory))
+        .await
+        .unwrap();
+    let plane = Plane { server, directory };
+    assert!(!exists(&plane, "owner").await, "it is not served");
+    // Garbage collection is at work: what has no owner because it was deleted does go.
+    let other = create(&plane, "other", &[], &[]).await;
+    create(&plane, "follower", &[&other], &[]).await;
+    plane
+        .delete("/api/v1/namespaces/default/configmaps/other", json!({}))
+        .await;
+    gone(&plane, "follower").await;
+    assert!(exists(&plane, "dependent").await);
+}
