@@ -72,6 +72,9 @@ pub(crate) enum Error {
     Conflict(String),
     #[error("too many requests; come back in {0} s")]
     TooManyRequests(u64),
+    /// The disk of the API server is full; the text says what to do.
+    #[error("{0}")]
+    Full(String),
     #[error("failed to {operation}: the API server is not available")]
     Unavailable {
         operation: &'static str,
@@ -164,6 +167,7 @@ impl Error {
                     .map(|details| details.retry_after_seconds);
                 Self::TooManyRequests(asked.map_or(1, |seconds| u64::from(seconds.max(1))))
             }
+            507 => Self::Full(message),
             503 | 504 => Self::Unavailable {
                 operation,
                 source: error,

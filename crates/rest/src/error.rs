@@ -78,6 +78,7 @@ fn classify(error: &Error) -> (StatusCode, &'static str) {
         Error::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
         Error::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
         Error::TooManyRequests(_) => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
+        Error::Full(_) => (StatusCode::INSUFFICIENT_STORAGE, "disk_full"),
         Error::Unavailable { .. } => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
         Error::Internal { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
     }
@@ -100,6 +101,7 @@ fn fields(error: &Error) -> Vec<FieldError> {
         | Error::MethodNotAllowed
         | Error::Conflict(_)
         | Error::TooManyRequests(_)
+        | Error::Full(_)
         | Error::Unavailable { .. }
         | Error::Internal { .. } => Vec::new(),
     }

@@ -5,12 +5,12 @@
 //! read from them again when somebody asks.
 
 mod costs;
+mod files;
 mod samples;
 mod sessions;
 mod webhooks;
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -19,6 +19,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use self::files::{BackupError, backup, check};
 pub(crate) use self::samples::{SAMPLE_SECONDS, Sample};
 pub(crate) use self::sessions::SESSION_PREFIX;
 pub(crate) use self::webhooks::{Delivery, Stored};
@@ -29,8 +30,12 @@ use crate::model::{AuditEntry, JobDetail, JobEvent};
 pub(crate) enum Error {
     #[error("failed to open the history")]
     Open(#[source] rusqlite::Error),
-    #[error("failed to keep the history to its owner")]
-    Permissions(#[source] std::io::Error),
+    #[error("failed to make room for a new history")]
+    Files(#[source] std::io::Error),
+    #[error(
+        "the history is of layout version {0}, this program knows versions up to {VERSION}; use a newer program"
+    )]
+    Newer(i64),
     #[error("failed to read or write the history")]
     Sql(#[from] rusqlite::Error),
     #[error("failed to understand a record of the history")]
@@ -81,21 +86,20 @@ const SCHEMA: &str = "
 ";
 
 impl History {
+    /// Opens the history, or begins one. One that is damaged is kept aside: nothing may hold up a start.
     pub(crate) fn open(directory: &Path) -> Result<Self> {
-        let path = directory.join("history.db");
-        let connection = Connection::open(&path).map_err(Error::Open)?;
-        // It has the keys that notifications are signed with.
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))
-            .map_err(Error::Permissions)?;
-        for schema in [
-            SCHEMA,
-            costs::SCHEMA,
-            samples::SCHEMA,
-            sessions::SCHEMA,
-            webhooks::SCHEMA,
-        ] {
-            connection.execute_batch(schema).map_err(Error::Open)?;
-        }
+        let path = directory.join(files::FILE);
+        let connection = match connect(&path) {
+            Err(Error::Open(error)) if files::is_damage(&error) => {
+                let kept = files::set_aside(&path).map_err(Error::Files)?;
+                tracing::error!(
+                    path = %path.display(), kept = %kept.display(), %error,
+                    "the history of jobs is damaged; it was kept aside, and a new one is begun"
+                );
+                connect(&path)?
+            }
+            opened => opened?,
+        };
         Ok(Self {
             connection: Mutex::new(connection),
         })
@@ -166,7 +170,9 @@ impl History {
         let Some((json, code)) = found else {
             return Ok(None);
         };
-        let mut record: Record = serde_json::from_str(&json)?;
+        let Some(mut record) = understood::<Record>(&json) else {
+            return Ok(None);
+        };
         // Older records have it in themselves.
         record.code = code.or(record.code);
         Ok(Some(record))
@@ -183,10 +189,7 @@ impl History {
             let rows = statement.query_map(params![namespace, limit], |row| row.get(0))?;
             rows.collect::<Result<_, _>>().map_err(Error::from)
         })?;
-        jsons
-            .iter()
-            .map(|json| serde_json::from_str(json).map_err(Error::from))
-            .collect()
+        Ok(jsons.iter().filter_map(|json| understood(json)).collect())
     }
 
     /// Removes what is older than `before`, and returns the removed jobs so that their logs can go too.
@@ -227,7 +230,7 @@ impl History {
         self.with(|connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT DISTINCT namespace, json_extract(record, '$.detail.snapshot') FROM job
-                 WHERE json_extract(record, '$.detail.snapshot') IS NOT NULL",
+                 WHERE json_valid(record) AND json_extract(record, '$.detail.snapshot') IS NOT NULL",
             )?;
             let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
             rows.collect::<Result<_, _>>().map_err(Error::from)
@@ -254,10 +257,7 @@ impl History {
             let rows = statement.query_map(params![limit], |row| row.get(0))?;
             rows.collect::<Result<_, _>>().map_err(Error::from)
         })?;
-        jsons
-            .iter()
-            .map(|json| serde_json::from_str(json).map_err(Error::from))
-            .collect()
+        Ok(jsons.iter().filter_map(|json| understood(json)).collect())
     }
 
     fn with<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
@@ -268,6 +268,43 @@ impl History {
                 .unwrap_or_else(PoisonError::into_inner),
         )
     }
+}
+
+/// The version of the layout, for later ones to know.
+const VERSION: i64 = 1;
+
+fn connect(path: &Path) -> Result<Connection> {
+    files::make_private(path).map_err(Error::Files)?;
+    let connection = Connection::open(path).map_err(Error::Open)?;
+    let version: i64 = connection
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .map_err(Error::Open)?;
+    if version > VERSION {
+        return Err(Error::Newer(version));
+    }
+    for schema in [
+        SCHEMA,
+        costs::SCHEMA,
+        samples::SCHEMA,
+        sessions::SCHEMA,
+        webhooks::SCHEMA,
+    ] {
+        connection.execute_batch(schema).map_err(Error::Open)?;
+    }
+    if version < VERSION {
+        connection
+            .pragma_update(None, "user_version", VERSION)
+            .map_err(Error::Open)?;
+    }
+    files::is_sound(&connection).map_err(Error::Open)?;
+    Ok(connection)
+}
+
+/// A row as what it stands for; one that cannot be understood is passed over.
+fn understood<T: serde::de::DeserializeOwned>(json: &str) -> Option<T> {
+    serde_json::from_str(json)
+        .inspect_err(|error| tracing::warn!(%error, "a record of the history cannot be understood"))
+        .ok()
 }
 
 /// Removes what is kept beside the records of these jobs.
@@ -330,5 +367,54 @@ mod tests {
         assert!(history.archived(Some("other"), 10).unwrap().is_empty());
         assert!(history.expire(at(30)).unwrap().is_empty());
         assert_eq!(history.expire(at(31)).unwrap(), ["1", "2"]);
+    }
+
+    #[test]
+    fn a_damaged_history_is_kept_aside_and_a_new_one_begun() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history.db");
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let write = || {
+            let history = History::open(folder.path()).unwrap();
+            for index in 0..200 {
+                let record = record(&index.to_string(), "demo", index);
+                history.put(&record, at(index)).unwrap();
+            }
+        };
+        write();
+        let whole = std::fs::read(&path).unwrap();
+        let mut rotten = whole.clone();
+        rotten[4096..whole.len() / 2].fill(0xAA);
+        let cases = [b"not a database at all".to_vec(), rotten, vec![0x55; 4096]];
+        for (index, damaged) in cases.iter().enumerate() {
+            std::fs::write(&path, damaged).unwrap();
+            write();
+            let kept = std::fs::read_dir(folder.path()).unwrap();
+            let names = kept.map(|file| file.unwrap().file_name().into_string().unwrap());
+            let damaged = names.filter(|name| name.starts_with("history.db.damaged-"));
+            assert_eq!(damaged.count(), index + 1);
+        }
+
+        let connection = Connection::open(&path).unwrap();
+        connection
+            .execute(
+                "UPDATE job SET gone_at = 1, record = 'rot' WHERE uid = '7'",
+                [],
+            )
+            .unwrap();
+        connection
+            .execute("UPDATE job SET gone_at = 1 WHERE uid = '8'", [])
+            .unwrap();
+        connection.pragma_update(None, "user_version", 99).unwrap();
+        drop(connection);
+        let newer = History::open(folder.path()).map(drop).unwrap_err();
+        assert!(matches!(newer, Error::Newer(99)), "{newer}");
+        let connection = Connection::open(&path).unwrap();
+        connection.pragma_update(None, "user_version", 1).unwrap();
+        drop(connection);
+        // One record that has rotted does not hide the others.
+        let history = History::open(folder.path()).unwrap();
+        assert_eq!(history.archived(None, 10).unwrap().len(), 1);
+        assert!(history.snapshots().unwrap().is_empty());
     }
 }

@@ -195,7 +195,11 @@ fn failure(context: &Context, job: &Job) -> Option<Failure> {
 /// What happened to a job, the oldest first.
 pub(crate) async fn events(context: &Context, caller: &Caller, key: &Key) -> Result<Vec<JobEvent>> {
     match find(context, caller, key).await {
-        Ok(_) => Ok(super::events::of_job(&context.world.read(), key)),
+        Ok(job) => Ok(super::events::so_far(
+            context,
+            key,
+            &job.job.uid().unwrap_or_default(),
+        )),
         Err(Error::NotFound { .. }) => Ok(find_record(context, caller, key).await?.events),
         Err(error) => Err(error),
     }

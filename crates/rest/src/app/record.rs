@@ -24,13 +24,8 @@ pub(crate) async fn write(context: &Context, key: &Key) {
     } else {
         code_of(context, key).await
     };
-    let (manifest, events) = {
-        let tables = context.world.read();
-        (
-            jobs::stored(&tables, key, &job),
-            events::of_job(&tables, key),
-        )
-    };
+    let manifest = jobs::stored(&context.world.read(), key, &job);
+    let events = events::so_far(context, key, &uid);
     let record = Record {
         detail,
         manifest,
