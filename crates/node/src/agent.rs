@@ -203,9 +203,17 @@ async fn open(client: Client, options: Options, kubelet: SocketAddr, tasks: Task
         .await
         .map_err(|_| Error::Interrupted)?;
     let (options, shared, (bridges, egress, host_image, images), gpus) = prepared?;
+    let host_address = host_address(kubelet);
+    let certificate = server::Certificate::generate(
+        &options.node_name,
+        &[host_address],
+        options.kubelet_client_ca.as_deref(),
+    )
+    .map_err(Error::Endpoints)?;
     let facts = NodeFacts {
         capacity: register::capacity(&options, &gpus),
-        host_address: host_address(kubelet),
+        host_address,
+        certificate: certificate.fingerprint().to_owned(),
         hostname: options.node_name.clone(),
         kubelet_port: Some(kubelet.port()),
         egress: egress.way.clone(),
@@ -216,6 +224,7 @@ async fn open(client: Client, options: Options, kubelet: SocketAddr, tasks: Task
     Ok(Node {
         events: Events::new(client.clone(), &options.node_name),
         tokens: tokens::Tokens::default(),
+        certificate,
         client,
         facts,
         bridges,
@@ -245,19 +254,18 @@ fn serve(
     collector: Collector,
     token: CancellationToken,
 ) -> Result<impl Future<Output = Result<(), server::tls::Error>> + use<>> {
-    let certificate = server::Certificate::generate(
-        &node.options.node_name,
-        &[node.facts.host_address],
-        node.options.kubelet_client_ca.as_deref(),
-    )
-    .map_err(Error::Endpoints)?;
     let router = server::router(server::Options {
         data_dir: node.options.data_dir.clone(),
         node_name: node.options.node_name.clone(),
         token: node.options.kubelet_token.clone(),
         collector,
     });
-    Ok(server::serve(listener, certificate, router, token))
+    Ok(server::serve(
+        listener,
+        node.certificate.clone(),
+        router,
+        token,
+    ))
 }
 
 /// The GPUs of this machine, or as many pretended ones as the administrator says.

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub use config::Config;
 pub use credentials::{Credentials, Error as CredentialsError};
+pub(crate) use digest::hex;
 pub use host::{Error as HostError, Python};
 pub use pull::{Images, Policy, Progress};
 

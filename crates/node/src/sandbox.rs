@@ -10,6 +10,7 @@
 
 pub(crate) mod capabilities;
 pub(crate) mod cgroup;
+pub(crate) mod detach;
 pub(crate) mod identity;
 mod init;
 pub(crate) mod mounts;

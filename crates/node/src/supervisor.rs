@@ -27,20 +27,22 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{dup2_stdin, dup2_stdout, pipe2, sethostname, setsid};
 
 use crate::egress::{self, keeper};
 use crate::layout::PodDir;
 use crate::sandbox::cgroup::{self, PodGroup};
 use crate::sandbox::process::chain;
-use crate::sandbox::{identity, network, seccomp};
-use crate::spec::{Mount, Network, PodSpec};
+use crate::sandbox::rootfs::SYSTEM;
+use crate::sandbox::{detach, identity, network, seccomp};
+use crate::spec::{Mount, Network, PodSpec, Root};
 use crate::sys;
 
 pub(crate) use lifecycle::recover;
@@ -195,15 +197,7 @@ fn supervisor(
 
 /// Makes the namespaces into those of the pod.
 fn prepare(pod: &PodDir, spec: &PodSpec, bridges: &OwnedFd) -> Result<()> {
-    let failed = Error::kernel("prepare the pod's mounts");
-    mount(
-        None::<&str>,
-        "/",
-        None::<&str>,
-        MsFlags::MS_REC | MsFlags::MS_PRIVATE,
-        None::<&str>,
-    )
-    .map_err(&failed)?;
+    detach::release(&paths(pod, spec)).map_err(Error::system("prepare the pod's mounts"))?;
     let quiet = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     mount(Some("proc"), "/proc", Some("proc"), quiet, None::<&str>)
         .map_err(Error::kernel("mount /proc of the pod"))?;
@@ -227,6 +221,27 @@ fn prepare(pod: &PodDir, spec: &PodSpec, bridges: &OwnedFd) -> Result<()> {
     network::enter(bridges.as_fd(), &spec.network, &spec.uid)?;
     seccomp::programs()?;
     Ok(())
+}
+
+/// All that the pod needs of the machine's file systems.
+fn paths(pod: &PodDir, spec: &PodSpec) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = ["/proc", "/sys", "/dev"].map(PathBuf::from).to_vec();
+    all.extend([pod.path().to_owned(), spec.log_dir.clone()]);
+    all.extend(spec.relay.clone());
+    for container in spec.init_containers.iter().chain(&spec.containers) {
+        match &container.root {
+            Root::Host { read_only } => {
+                all.extend(SYSTEM.iter().map(|name| Path::new("/").join(name)));
+                all.extend(read_only.iter().cloned());
+            }
+            Root::Layers { lower } => all.extend(lower.iter().cloned()),
+        }
+        all.extend(container.mounts.iter().filter_map(|mount| match mount {
+            Mount::Bind { source, .. } => Some(source.clone()),
+            Mount::Memory { .. } => None,
+        }));
+    }
+    all
 }
 
 /// A volume in memory, which all containers of the pod share.
@@ -318,6 +333,12 @@ fn hold_bridges() -> Result<()> {
     if user.is_root() {
         unshare(CloneFlags::CLONE_NEWNET).map_err(Error::kernel("create a network namespace"))?;
     } else {
+        // What the user has left when the namespace is made is what all pods below it may have together,
+        // also without cgroups. A part stays for the user.
+        if let Ok((soft, _)) = getrlimit(Resource::RLIMIT_NPROC) {
+            let share = cgroup::pods_share().min(soft / 4 * 3);
+            let _ = setrlimit(Resource::RLIMIT_NPROC, share, share);
+        }
         unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET).map_err(Error::kernel(
             "create a user namespace (does this machine allow unprivileged ones?)",
         ))?;

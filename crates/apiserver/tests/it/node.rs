@@ -5,18 +5,22 @@ use std::sync::Arc;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::plane::Plane;
 
-/// Answers one request over TLS and returns the head that it was sent.
-async fn kubelet(plane: &Plane) -> (u16, tokio::task::JoinHandle<String>) {
+/// Answers one request over TLS, with a certificate of the plane's authority, and returns the head that
+/// it was sent; with the certificate's SHA-256.
+async fn kubelet(plane: &Plane) -> (u16, String, tokio::task::JoinHandle<String>) {
     let (certificate, key) = plane
         .server
         .serving_certificate(&["127.0.0.1".to_owned()])
         .expect("a certificate");
     let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).expect("PEM");
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("PEM");
+    let digest = Sha256::digest(&certificate);
+    let fingerprint = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -45,13 +49,11 @@ async fn kubelet(plane: &Plane) -> (u16, tokio::task::JoinHandle<String>) {
         stream.shutdown().await.expect("an end");
         String::from_utf8(head).expect("text")
     });
-    (port, serving)
+    (port, fingerprint, serving)
 }
 
-#[tokio::test]
-async fn logs_come_from_the_node_that_runs_the_pod() {
-    let plane = Plane::start().await;
-    let (port, kubelet) = kubelet(&plane).await;
+/// Makes the Node whose kubelet listens at a port, and a pod on it.
+async fn bind(plane: &Plane, port: u16) {
     let node = json!({ "metadata": { "name": "n1" } });
     plane.post("/api/v1/nodes", node).await;
     let status = json!({ "status": {
@@ -63,15 +65,50 @@ async fn logs_come_from_the_node_that_runs_the_pod() {
         .request("PATCH", path, "application/merge-patch+json", &status)
         .await;
     assert_eq!(code, 200, "{answer}");
-    let pods = "/api/v1/namespaces/default/pods";
     let pod = json!({
         "metadata": { "name": "p" },
         "spec": { "nodeName": "n1", "containers": [{ "name": "main", "image": "i" }] },
     });
-    let (code, made) = plane.post(pods, pod).await;
+    let (code, made) = plane.post(PODS, pod).await;
     assert_eq!(code, 201, "{made}");
+}
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+#[tokio::test]
+async fn whoever_listens_on_this_machine_gets_no_token_unless_the_node_names_its_certificate() {
+    let (plane, stranger) = (Plane::start().await, Plane::start().await);
+    let (port, _, serving) = kubelet(&stranger).await;
+    bind(&plane, port).await;
+    let (code, answer) = plane.text(&format!("{PODS}/p/log")).await;
+    assert!(code >= 500, "{code} {answer}");
+    assert!(serving.await.is_err(), "a stranger heard the request");
+
+    let (port, fingerprint, serving) = kubelet(&stranger).await;
+    let merge = "application/merge-patch+json";
+    let status =
+        json!({ "status": { "daemonEndpoints": { "kubeletEndpoint": { "Port": port } } } });
+    plane
+        .request("PATCH", "/api/v1/nodes/n1/status", merge, &status)
+        .await;
+    let named = json!({ "metadata": { "annotations": {
+        "astrago.io/kubelet-certificate-sha256": fingerprint,
+    } } });
+    plane
+        .request("PATCH", "/api/v1/nodes/n1", merge, &named)
+        .await;
+    let (code, log) = plane.text(&format!("{PODS}/p/log")).await;
+    assert_eq!((code, log.as_str()), (200, "hello\n"));
+    serving.await.expect("it answered");
+}
+
+#[tokio::test]
+async fn logs_come_from_the_node_that_runs_the_pod() {
+    let plane = Plane::start().await;
+    let (port, _, kubelet) = kubelet(&plane).await;
+    bind(&plane, port).await;
     let (code, log) = plane
-        .text(&format!("{pods}/p/log?follow=True&tailLines=5"))
+        .text(&format!("{PODS}/p/log?follow=True&tailLines=5"))
         .await;
     assert_eq!((code, log.as_str()), (200, "hello\n"));
     let head = kubelet.await.expect("the kubelet answered");
@@ -84,6 +121,6 @@ async fn logs_come_from_the_node_that_runs_the_pod() {
             .contains("authorization: bearer kubelet-token"),
         "{head}"
     );
-    let (code, _) = plane.text(&format!("{pods}/p/log?container=other")).await;
+    let (code, _) = plane.text(&format!("{PODS}/p/log?container=other")).await;
     assert_eq!(code, 400);
 }

@@ -24,6 +24,7 @@ use crate::image;
 use crate::launch::Bridges;
 use crate::layout::PodDir;
 use crate::options::Options;
+use crate::server::Certificate;
 use crate::spec::{Network, PodSpec};
 
 /// The node as its tasks see it.
@@ -31,6 +32,7 @@ pub(super) struct Node {
     pub(super) client: Client,
     pub(super) options: Options,
     pub(super) facts: NodeFacts,
+    pub(super) certificate: Certificate,
     pub(super) bridges: Bridges,
     pub(super) egress: Egress,
     pub(super) host_image: image::Root,

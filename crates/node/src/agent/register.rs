@@ -23,6 +23,8 @@ use crate::options::Options;
 
 /// How often the node says that it lives; others wait four times as long before they doubt it.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(10);
+/// Where the embedded API server finds the certificate to trust.
+const CERTIFICATE: &str = "astrago.io/kubelet-certificate-sha256";
 const LEASES: &str = "kube-node-lease";
 /// How many pods a node runs at most.
 const PODS: u32 = 500;
@@ -73,10 +75,12 @@ pub(super) async fn register(
 ) -> kube::Result<Node> {
     let nodes: Api<Node> = Api::all(client.clone());
     let labels = labels(options, facts);
+    let annotations = BTreeMap::from([(CERTIFICATE.to_owned(), facts.certificate.clone())]);
     let node = Node {
         metadata: ObjectMeta {
             name: Some(options.node_name.clone()),
             labels: Some(labels.clone()),
+            annotations: Some(annotations.clone()),
             ..ObjectMeta::default()
         },
         spec: Some(NodeSpec {
@@ -88,7 +92,7 @@ pub(super) async fn register(
     let known = match nodes.create(&PostParams::default(), &node).await {
         Ok(node) => node,
         Err(kube::Error::Api(error)) if error.code == 409 => {
-            let patch = json!({"metadata": {"labels": labels}});
+            let patch = json!({"metadata": {"labels": labels, "annotations": annotations}});
             nodes
                 .patch(
                     &options.node_name,
@@ -184,6 +188,8 @@ pub(super) async fn renew(client: &Client, node: &Node) -> kube::Result<()> {
 pub(super) struct NodeFacts {
     pub(super) capacity: BTreeMap<String, Quantity>,
     pub(super) host_address: IpAddr,
+    /// SHA-256 of the certificate of the kubelet's endpoints.
+    pub(super) certificate: String,
     pub(super) hostname: String,
     pub(super) kubelet_port: Option<u16>,
     pub(super) egress: Way,

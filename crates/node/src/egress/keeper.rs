@@ -131,8 +131,9 @@ struct Keeper {
 impl Keeper {
     fn open(folder: &Path, setup: Setup, bridges: OwnedFd) -> Result<Self> {
         let failed = Error::kernel("prepare the keeper's mounts");
-        let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
-        mount(None::<&str>, "/", None::<&str>, private, None::<&str>).map_err(&failed)?;
+        // What the host unmounts goes here too.
+        let follow = MsFlags::MS_REC | MsFlags::MS_SLAVE;
+        mount(None::<&str>, "/", None::<&str>, follow, None::<&str>).map_err(&failed)?;
         let quiet = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
         mount(Some("proc"), "/proc", Some("proc"), quiet, None::<&str>).map_err(&failed)?;
         let mut mask = SigSet::empty();

@@ -82,7 +82,7 @@ impl<R: Read> Read for Hashing<R> {
     }
 }
 
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes
         .iter()
         .fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {

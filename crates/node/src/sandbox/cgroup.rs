@@ -17,6 +17,7 @@ use crate::spec::Limits;
 mod hierarchy;
 
 use hierarchy::Hierarchy;
+pub(crate) use hierarchy::pods_share;
 
 /// The cgroups of one pod, in every hierarchy that is of use.
 #[derive(Clone, Debug)]

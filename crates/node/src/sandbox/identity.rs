@@ -70,6 +70,21 @@ impl Identity {
     }
 }
 
+/// Leaves most of what the machine gives one user for watching files to others; for a process with all
+/// rights in a user namespace of its own. Containers of all pods are the same user to the machine.
+pub(crate) fn share_watches() {
+    for (whole, own) in [
+        ("max_user_instances", "max_inotify_instances"),
+        ("max_user_watches", "max_inotify_watches"),
+    ] {
+        let whole = std::fs::read_to_string(format!("/proc/sys/fs/inotify/{whole}"));
+        // Where there is no such limit, nothing is to be shared.
+        if let Some(whole) = whole.ok().and_then(|text| text.trim().parse::<u32>().ok()) {
+            let _ = std::fs::write(format!("/proc/sys/user/{own}"), (whole / 8).to_string());
+        }
+    }
+}
+
 /// The owner that files of containers' root have outside, for those that make volumes.
 pub(crate) fn volume_owner(group: Option<u32>) -> Option<(u32, u32)> {
     Identity::has_range().then(|| {

@@ -9,7 +9,6 @@
 //! The namespace is kept alive by the descriptors that the agent and every supervisor hold. When the
 //! last of them ends, the kernel takes the bridges away; there is nothing to clean up.
 
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -19,6 +18,7 @@ use nix::net::if_::if_nametoindex;
 use nix::sched::{CloneFlags, setns, unshare};
 
 use super::netlink::Netlink;
+use crate::image::hex;
 use crate::spec::Network;
 
 /// Moves this process into a new network namespace and connects that as `network` says.
@@ -94,10 +94,7 @@ const ATTEMPTS: u32 = 16;
 fn interface(uid: &str, attempt: u32) -> String {
     use sha2::Digest as _;
     let digest = sha2::Sha256::digest(format!("{uid} {attempt}"));
-    digest[..7].iter().fold("p".to_owned(), |mut name, byte| {
-        let _ = write!(name, "{byte:02x}");
-        name
-    })
+    format!("p{}", hex(&digest[..7]))
 }
 
 /// The right to change the bridges, which one process has at a time.

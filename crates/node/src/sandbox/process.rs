@@ -32,7 +32,7 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use serde::{Deserialize, Serialize};
 
 use super::cgroup::Group;
-use super::identity::Identity;
+use super::identity::{self, Identity};
 use super::{capabilities, init, mounts, rootfs, seccomp};
 use crate::layout::PodDir;
 use crate::spec::{ContainerSpec, Root};
@@ -91,6 +91,7 @@ pub(crate) fn start(
             File::from(ready)
                 .read_exact(&mut [0])
                 .map_err(Error::system("wait for user ids"))?;
+            identity::share_watches();
             enter(container, &root, identity)?;
             hide()?;
             surrender(container, identity)?;

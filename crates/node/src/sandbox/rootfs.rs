@@ -17,7 +17,7 @@ use crate::spec::{ContainerSpec, Mount, Root};
 use crate::sys::{NO_DEVICES, NO_EXECUTE, NO_SETUID, READ_ONLY};
 
 /// The host's folders that make up the host image. Links among them are copied as links.
-const SYSTEM: &[&str] = &[
+pub(crate) const SYSTEM: &[&str] = &[
     "bin", "etc", "lib", "lib32", "lib64", "libx32", "nix", "opt", "sbin", "usr",
 ];
 

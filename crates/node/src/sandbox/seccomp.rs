@@ -1,8 +1,10 @@
 //! Which system calls a container may make.
 //!
-//! Two filters. The first is a list of what programs need; whatever is not on it does not exist
+//! Three filters. The first is a list of what programs need; whatever is not on it does not exist
 //! (`ENOSYS`), also calls that kernels will get in years to come. The second refuses, with `EPERM` as
-//! programs expect it, what exists and must not be used: mounts, modules, keys, other namespaces …
+//! programs expect it, what exists and must not be used: mounts, modules, keys, other namespaces … The
+//! third knows only the kinds of sockets that programs need. Others belong to no network namespace, as
+//! those that reach the host of a virtual machine, or load parts of the kernel that few people use.
 
 mod allowed;
 
@@ -25,12 +27,12 @@ pub(crate) fn apply() -> Result<()> {
 }
 
 /// Compiles the filters once; a supervisor does it before its first container.
-pub(crate) fn programs() -> Result<&'static [BpfProgram; 2]> {
-    static PROGRAMS: OnceLock<[BpfProgram; 2]> = OnceLock::new();
+pub(crate) fn programs() -> Result<&'static [BpfProgram; 3]> {
+    static PROGRAMS: OnceLock<[BpfProgram; 3]> = OnceLock::new();
     if let Some(programs) = PROGRAMS.get() {
         return Ok(programs);
     }
-    let compiled = [known()?, refused()?];
+    let compiled = [known()?, refused()?, sockets()?];
     Ok(PROGRAMS.get_or_init(|| compiled))
 }
 
@@ -86,6 +88,31 @@ fn refused() -> Result<BpfProgram> {
         SeccompAction::Errno(libc::EPERM.unsigned_abs()),
     )
 }
+
+fn sockets() -> Result<BpfProgram> {
+    let others = FAMILIES
+        .iter()
+        .map(|family| {
+            let family = u64::from(family.unsigned_abs());
+            SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family)
+        })
+        .collect::<std::result::Result<Vec<_>, _>>()
+        .and_then(SeccompRule::new)
+        .map_err(Error::Build)?;
+    let rules = [libc::SYS_socket, libc::SYS_socketpair]
+        .map(|call| (call, vec![others.clone()]))
+        .into();
+    let unknown = SeccompAction::Errno(libc::EAFNOSUPPORT.unsigned_abs());
+    compile(rules, SeccompAction::Allow, unknown)
+}
+
+/// The kinds of sockets that there are in a container.
+const FAMILIES: [i32; 4] = [
+    libc::AF_UNIX,
+    libc::AF_INET,
+    libc::AF_INET6,
+    libc::AF_NETLINK,
+];
 
 fn compile(
     rules: BTreeMap<i64, Vec<SeccompRule>>,

@@ -1,7 +1,7 @@
 //! TLS with a certificate that the node makes for itself on every start.
 //!
-//! The API server does not verify it, as it does not verify a kubelet's by default: the token is
-//! what counts, and it is made per installation. A real API server sends no token but a certificate
+//! The embedded API server knows it by its digest, which the Node object carries. A real API server
+//! does not verify it, as it does not verify a kubelet's by default; it sends no token but a certificate
 //! of its own, which is verified if the administrator has named its authority.
 
 use std::io;
@@ -21,6 +21,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
+use sha2::{Digest as _, Sha256};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -38,6 +39,7 @@ const GRACE: Duration = Duration::from_secs(2);
 pub struct Certificate {
     config: Arc<ServerConfig>,
     pem: String,
+    fingerprint: String,
 }
 
 impl Certificate {
@@ -73,7 +75,13 @@ impl Certificate {
         Ok(Self {
             config: Arc::new(config),
             pem: certificate.pem(),
+            fingerprint: crate::image::hex(&Sha256::digest(certificate.der())),
         })
+    }
+
+    /// The SHA-256 of the certificate.
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
     }
 
     pub fn pem(&self) -> &str {

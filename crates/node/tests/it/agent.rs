@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{
     ConfigMap, Namespace, Node, PersistentVolumeClaim, Pod, Secret, Service,
 };
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, LogParams, Patch, PatchParams};
 use serde_json::json;
 
 use crate::plane::{NODE, Plane, phase};
@@ -406,6 +406,9 @@ async fn a_pod_that_nobody_scheduled_must_fit_and_may_not_have_the_machines_netw
         (end.as_str(), log.trim()),
         ("Succeeded", own.to_str().unwrap())
     );
+    // Through the API server, which trusts the node's certificate because the Node names it.
+    let (api, all) = (plane.api::<Pod>(), LogParams::default());
+    assert_eq!(api.logs("trusted", &all).await.unwrap(), log);
     for name in ["large", "host", "trusted"] {
         plane
             .api::<Pod>()

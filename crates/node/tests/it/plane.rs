@@ -12,6 +12,8 @@ use tokio_util::sync::CancellationToken;
 use crate::support::{self, PATIENCE};
 
 pub(crate) const NODE: &str = "test-node";
+/// What the API server shows at the node's endpoints.
+const TOKEN: &str = "kubelet-token";
 
 /// A plane with one node.
 pub(crate) struct Plane {
@@ -30,9 +32,9 @@ pub(crate) struct Agent {
 impl Plane {
     pub(crate) async fn start() -> Self {
         let objects = tempfile::tempdir().unwrap();
-        let server = Server::open(ServerOptions::new(objects.path()))
-            .await
-            .unwrap();
+        let mut options = ServerOptions::new(objects.path());
+        TOKEN.clone_into(&mut options.kubelet_token);
+        let server = Server::open(options).await.unwrap();
         let client = Client::new(server.local(Identity::admin()), "default");
         Self {
             client,
@@ -55,6 +57,7 @@ impl Plane {
         }
         let mut options = Options::new(self.data.path());
         options.node_name = NODE.into();
+        TOKEN.clone_into(&mut options.kubelet_token);
         options.supervisor = support::program().into();
         options.capacity.insert("nvidia.com/gpu".into(), "2".into());
         options.host_paths = vec![self.data.path().join("allowed")];

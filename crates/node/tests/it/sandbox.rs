@@ -269,6 +269,52 @@ fn process_one_waits_for_orphans_passes_signals_on_and_keeps_its_secrets() {
 }
 
 #[test]
+fn what_the_machine_has_once_is_shared_or_closed() {
+    let Some(bench) = Bench::new() else { return };
+    let script = "exec python3 -c 'import ctypes, socket
+for family in (1, 2, 10, 16): socket.socket(family, 2 if family != 16 else 3).close()
+for family in (15, 17, 21, 30, 31, 38, 40):
+    try: socket.socket(family, 2)
+    except OSError as e: print(family, e.errno)
+libc = ctypes.CDLL(None)
+print(sum(libc.inotify_init1(0) >= 0 for _ in range(1000)))'";
+    let (end, log) = bench.run("exotic", script);
+    assert_eq!(end.exit_code, 0, "{log}");
+    let whole = std::fs::read_to_string("/proc/sys/fs/inotify/max_user_instances").unwrap();
+    let share = whole.trim().parse::<u32>().unwrap() / 8;
+    let want = format!("15 97\n17 97\n21 97\n30 97\n31 97\n38 97\n40 97\n{share}\n");
+    assert_eq!(log, want);
+    for place in ["/sys/fs/cgroup/pids", "/sys/fs/cgroup"] {
+        let limit = Path::new(place).join("astrago/pids.max");
+        if geteuid().is_root() && limit.exists() {
+            let limit = std::fs::read_to_string(limit).unwrap();
+            assert!(limit.trim().parse::<u64>().is_ok(), "{limit}");
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_was_mounted_before_the_pod_can_be_taken_out_while_it_runs() {
+    let Some(bench) = Bench::new() else { return };
+    let disk = tempfile::tempdir().unwrap();
+    let disk = disk.path();
+    let nothing = None::<&str>;
+    let flags = nix::mount::MsFlags::empty();
+    if nix::mount::mount(nothing, disk, Some("tmpfs"), flags, nothing).is_err() {
+        // An ordinary user mounts nothing on the machine.
+        return;
+    }
+    let pod = bench.start(bench.spec("beside", "sleep 600"));
+    pod.until("runs", |state| state.containers[0].is_running());
+    nix::mount::umount(disk).unwrap();
+    let id = std::fs::read_to_string(pod.dir.lock()).unwrap();
+    let mounts = std::fs::read_to_string(format!("/proc/{id}/mountinfo")).unwrap();
+    assert!(!mounts.is_empty());
+    assert!(!mounts.contains(disk.to_str().unwrap()), "{mounts}");
+    pod.stop(0);
+}
+
+#[test]
 fn descriptors_of_whoever_started_the_node_do_not_reach_containers() {
     let Some(bench) = Bench::new() else { return };
     let folder = std::fs::File::open(bench.data.path()).unwrap();

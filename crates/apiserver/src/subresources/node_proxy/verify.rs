@@ -1,12 +1,15 @@
-//! Which certificates of nodes are trusted.
+//! Which certificates of nodes are trusted: the very one that the Node object names, else those that our
+//! authority signed. An address of this machine is no reason to trust whoever listens there: any user of
+//! it can, and would be sent the token.
 
-use std::net::{IpAddr, UdpSocket};
 use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use sha2::{Digest as _, Sha256};
 
@@ -26,7 +29,6 @@ pub(super) fn client_config(
     let verifier = Verifier {
         ours,
         fingerprint: endpoint.fingerprint.clone(),
-        local: is_own(endpoint.address),
         provider: Arc::clone(&provider),
     };
     Ok(ClientConfig::builder_with_provider(provider)
@@ -36,16 +38,10 @@ pub(super) fn client_config(
         .with_no_client_auth())
 }
 
-/// Whether an address is one of this machine's: only then can a socket be bound to it.
-fn is_own(address: IpAddr) -> bool {
-    address.is_loopback() || UdpSocket::bind((address, 0)).is_ok()
-}
-
 #[derive(Debug)]
 struct Verifier {
     ours: Arc<WebPkiServerVerifier>,
     fingerprint: Option<String>,
-    local: bool,
     provider: Arc<CryptoProvider>,
 }
 
@@ -58,10 +54,13 @@ impl ServerCertVerifier for Verifier {
         response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let digest = Sha256::digest(certificate);
-        let hex = crate::hex::encode(&digest);
-        if self.local || self.fingerprint.as_ref() == Some(&hex) {
-            return Ok(ServerCertVerified::assertion());
+        if let Some(want) = &self.fingerprint {
+            let digest = Sha256::digest(certificate);
+            return if crate::hex::encode(&digest) == *want {
+                Ok(ServerCertVerified::assertion())
+            } else {
+                Err(CertificateError::ApplicationVerificationFailure.into())
+            };
         }
         self.ours
             .verify_server_cert(certificate, intermediates, name, response, now)

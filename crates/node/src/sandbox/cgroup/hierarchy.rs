@@ -46,6 +46,16 @@ pub(super) fn found() -> Vec<Hierarchy> {
     all
 }
 
+/// How many processes and threads all pods of this machine may have together.
+pub(crate) fn pods_share() -> u64 {
+    let read = |name: &str| {
+        let text = fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?;
+        text.trim().parse::<u64>().ok()
+    };
+    let most = [read("pid_max"), read("threads-max")];
+    most.into_iter().flatten().min().unwrap_or(32768) / 4 * 3
+}
+
 /// Reads `mountinfo` and `cgroup` of a process.
 fn parse(mounts: &str, own: &str, privileged: bool) -> Vec<Hierarchy> {
     let mut all = Vec::new();
@@ -126,6 +136,10 @@ impl Hierarchy {
             }
             fs::write(self.base.join("cgroup.subtree_control"), &wanted)?;
             fs::write(pod.join("cgroup.subtree_control"), &wanted)?;
+        }
+        if self.has("pids") {
+            // Each container has a limit of its own; together they leave some for the machine.
+            let _ = fs::write(self.base.join("pids.max"), pods_share().to_string());
         }
         Ok(())
     }
