@@ -66,6 +66,10 @@ pub mod job_set {
     /// Reason of the event when the set is started again without counting it.
     pub const REASON_RESTART_AND_IGNORE_MAX_RESTARTS_ACTION: &str =
         "RestartJobSetAndIgnoreMaxRestartsFailurePolicyAction";
+    /// Reason of Failed: the set makes no sense, as its message says.
+    pub const REASON_INVALID: &str = "InvalidJobSet";
+    /// Reason of the event when the set is started again because its pods were ended on purpose.
+    pub const REASON_RESTART_AFTER_DISRUPTION: &str = "RestartAfterDisruption";
     /// Reason of Suspended=True.
     pub const REASON_SUSPENDED: &str = "SuspendedJobs";
     /// Reason of Suspended=False.
@@ -113,6 +117,11 @@ pub mod job {
     pub const REASON_MAX_FAILED_INDEXES_EXCEEDED: &str = "MaxFailedIndexesExceeded";
     /// Reason of Failed: a rule of the pod failure policy says so.
     pub const REASON_POD_FAILURE_POLICY: &str = "PodFailurePolicy";
+    /// Reason of Failed: the Job makes no sense, as its message says.
+    pub const REASON_INVALID: &str = "InvalidJob";
+    /// Reason of Failed, for a Job of a JobSet only: pods that it does not replace were ended on purpose. The set
+    /// starts again and does not count that.
+    pub const REASON_PODS_DISRUPTED: &str = "PodsDisrupted";
     /// Reason of Complete and SuccessCriteriaMet.
     pub const REASON_COMPLETIONS_REACHED: &str = "CompletionsReached";
     /// Reason of Complete and SuccessCriteriaMet by the Job's own success policy.

@@ -17,7 +17,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{conditions, labels};
+use crate::{MOST_PODS, conditions, labels};
 
 /// Specification of a set of Jobs that start, succeed, fail and are held together.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -114,7 +114,7 @@ pub struct ReplicatedJob {
 
     /// How many Jobs are made of the template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("default" = 1))]
+    #[schemars(range(min = 0, max = MOST_PODS), extend("default" = 1))]
     pub replicas: Option<i32>,
 
     /// Jobs that must be ready or complete before these are created.
@@ -159,6 +159,13 @@ impl ReplicatedJob {
         self.job_spec()
             .and_then(|spec| spec.parallelism)
             .unwrap_or(1)
+    }
+
+    /// How many pods its Jobs run at once, all together.
+    pub fn pods(&self) -> i64 {
+        let completions = self.job_spec().and_then(|spec| spec.completions);
+        let pods = completions.map_or(self.parallelism(), |most| most.min(self.parallelism()));
+        i64::from(pods.max(0)) * i64::from(self.replicas().max(0))
     }
 
     /// The role of the job in a training: trainer, dataset-initializer or model-initializer.

@@ -25,7 +25,6 @@ pub use kinds::{
     PyTorchJobSpec, TFJob, TFJobSpec, XGBoostJob, XGBoostJobSpec,
 };
 pub use replica::{ReplicaSpec, ReplicaSpecs, RestartPolicy};
-pub use rules::MOST_REPLICAS;
 pub use run_policy::{CleanPodPolicy, RunPolicy, SchedulingPolicy};
 pub use status::{LegacyCondition, LegacyJobStatus, ReplicaStatus};
 

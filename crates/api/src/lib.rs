@@ -40,6 +40,11 @@ pub use train_job::*;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 
+/// How many pods one job may have at a time, over all of its templates and replicas, whatever its kind. More are a
+/// mistake: they would fill the memory of the server long before they found a node. The definitions refuse it, and
+/// what is stored already or multiplies only in the plan is failed by name.
+pub const MOST_PODS: i32 = 2_000;
+
 /// The custom resource definitions that `astrago up` and an administrator install, in a fixed
 /// order, ready to be applied.
 pub fn crds() -> Vec<CustomResourceDefinition> {

@@ -50,7 +50,7 @@ pub const TRAIN_JOB_CONTROLLER: &str = "trainer.kubeflow.org/trainjob-controller
     printcolumn(
         name = "State",
         type_ = "string",
-        json_path = ".status.conditions[-1:].type"
+        json_path = ".status.conditions[?(@.status==\"True\")].type"
     ),
     printcolumn(
         name = "Age",
@@ -212,6 +212,12 @@ impl TrainJob {
     /// Whether the user holds the job.
     pub fn is_suspended(&self) -> bool {
         self.spec.suspend.unwrap_or(false)
+    }
+
+    /// Whether the user holds the job and pods of it are still on their way out.
+    pub fn is_suspending(&self) -> bool {
+        let mut jobs = self.status.iter().flat_map(|status| &status.jobs_status);
+        self.is_suspended() && !self.is_finished() && jobs.any(|job| job.active > 0)
     }
 
     /// Whether the job reached its end, well or badly. A finished job never runs again.

@@ -10,7 +10,6 @@ mod build;
 mod conditions;
 mod fetch;
 mod indexes;
-mod losses;
 mod plan;
 mod pod_failure_policy;
 mod success_policy;
@@ -29,7 +28,6 @@ use crate::controller::{Category, Next, Retry, drive, retry_of};
 use crate::events::reference;
 use crate::queue::ObjectKey;
 use crate::{report, status};
-use losses::Losses;
 
 const CONTROLLER: &str = "job";
 
@@ -45,7 +43,7 @@ pub(crate) enum Error {
         /// The field at fault.
         field: &'static str,
         /// What is wrong with it.
-        problem: &'static str,
+        problem: String,
     },
     /// A pod could not be created.
     #[error("failed to create pod {name}")]
@@ -113,10 +111,8 @@ pub(crate) async fn run(context: Arc<Context>, workers: usize, stop: Cancellatio
             jobs.add(ObjectKey::of(&**job));
         }
     });
-    let losses: Arc<Losses> = Arc::default();
-    let (pods, lost) = (Arc::clone(&queue), Arc::clone(&losses));
+    let pods = Arc::clone(&queue);
     context.mirrors.pods.subscribe(move |change| {
-        lost.notice(change);
         if let Some(job) = change.latest().and_then(|pod| job_of(pod)) {
             pods.add(job);
         }
@@ -129,7 +125,7 @@ pub(crate) async fn run(context: Arc<Context>, workers: usize, stop: Cancellatio
         queue.add(ObjectKey::of(&*job));
     }
     drive(&context, CONTROLLER, &queue, workers, &stop, |key| {
-        reconcile(Arc::clone(&context), Arc::clone(&losses), key)
+        reconcile(Arc::clone(&context), key)
     })
     .await;
 }
@@ -139,30 +135,34 @@ pub(crate) async fn run(context: Arc<Context>, workers: usize, stop: Cancellatio
 /// 1. [`fetch`]: its pods, from the mirror;
 /// 2. [`validate`]: defaults and sense;
 /// 3. [`plan`]: what to create and delete, and the status afterwards;
-/// 4. [`apply`]: creates and deletes;
-/// 5. [`status`]: one write, then the events.
-async fn reconcile(context: Arc<Context>, losses: Arc<Losses>, key: ObjectKey) -> Result<Next> {
+/// 4. [`apply::create`]: new pods;
+/// 5. [`status`]: one write;
+/// 6. [`apply::delete`]: what is on record as done with or held, then the events.
+async fn reconcile(context: Arc<Context>, key: ObjectKey) -> Result<Next> {
     let Some(job) = context.mirrors.jobs.get(&key) else {
-        losses.forget(&key);
         return Ok(Next::AwaitChange);
     };
-    let result = step(&context, &losses, &key, &job).await;
+    let result = step(&context, &job).await;
     if let Err(error) = &result {
         report::failure(&context, CONTROLLER, reference(&*job), error);
     }
     result
 }
 
-async fn step(context: &Context, losses: &Losses, key: &ObjectKey, job: &Arc<Job>) -> Result<Next> {
+async fn step(context: &Context, job: &Arc<Job>) -> Result<Next> {
     if !is_ours(job) {
         return Ok(Next::AwaitChange);
     }
-    let observed = fetch::fetch(context, losses, job);
-    let valid = validate::validate(Arc::clone(job))?;
-    let mut plan = plan::plan(&valid, &observed, context.clock.now());
-    let applied = apply::apply(context, losses, job, &plan).await;
+    let observed = fetch::fetch(context, job);
+    let now = context.clock.now();
+    let mut plan = match validate::validate(Arc::clone(job)) {
+        Ok(valid) => plan::plan(&valid, &observed, now),
+        Err(error) if validate::is_finished(job) => return Err(error),
+        Err(error) => plan::refuse(job, &error.to_string(), now),
+    };
+    let created = apply::create(context, job, &plan).await;
     if let Some(mut status) = plan.status.take() {
-        let missing = i32::try_from(applied.missing).unwrap_or(i32::MAX);
+        let missing = i32::try_from(created.missing).unwrap_or(i32::MAX);
         status.active = status
             .active
             .map(|active| active - missing)
@@ -176,11 +176,9 @@ async fn step(context: &Context, losses: &Losses, key: &ObjectKey, job: &Arc<Job
             context.metrics.wrote(CONTROLLER);
             context.mirrors.jobs.observe(written);
         }
-        losses.settle(key, &observed);
     }
-    if let Some(error) = applied.error {
-        return Err(error);
-    }
+    let deleted = apply::delete(context, job, &plan).await;
+    created.error.map_or(deleted, Err)?;
     for notice in plan.notices {
         context.events.send(notice);
     }

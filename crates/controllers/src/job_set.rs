@@ -15,7 +15,8 @@ mod validate;
 
 use std::sync::Arc;
 
-use astrago_api::JobSet;
+use astrago_api::{JobSet, JobSetStatus};
+use astrago_plan::FieldErrors;
 use kube::Api;
 use tokio_util::sync::CancellationToken;
 
@@ -33,21 +34,11 @@ pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 /// Why a JobSet could not be brought to its desired state.
 #[derive(Debug, thiserror::Error, strum::IntoStaticStr)]
 pub(crate) enum Error {
-    /// A template is there twice.
-    #[error("spec.replicatedJobs has two templates called {template}")]
-    #[strum(serialize = "Invalid")]
-    DuplicateTemplate {
-        /// The template.
-        template: String,
-    },
-    /// A template waits for one that does not stand before it.
-    #[error("replicated job {template} depends on {dependency}, which does not stand before it")]
-    #[strum(serialize = "Invalid")]
-    UnknownDependency {
-        /// The template.
-        template: String,
-        /// What it waits for.
-        dependency: String,
+    /// The set makes no sense, and while it is held its owner can mend that.
+    #[error("the jobset is invalid: {errors}")]
+    Invalid {
+        /// What is wrong.
+        errors: FieldErrors,
     },
     /// A child could not be created.
     #[error("failed to create {name}")]
@@ -98,7 +89,7 @@ impl Category for Error {
 
     fn retry(&self) -> Retry {
         match self {
-            Self::DuplicateTemplate { .. } | Self::UnknownDependency { .. } => Retry::Never,
+            Self::Invalid { .. } => Retry::Never,
             Self::NameTaken { .. } | Self::Create { .. } => Retry::Later,
             Self::SuspendJob { source, .. }
             | Self::Delete { source, .. }
@@ -182,22 +173,49 @@ async fn step(context: &Context, job_set: &JobSet) -> Result<Next> {
         return Ok(Next::AwaitChange);
     }
     let observed = fetch::fetch(context, job_set);
-    let valid = validate::validate(job_set)?;
-    let plan = plan::plan(&valid, &observed, context.clock.now());
-    apply::apply(context, job_set, &plan).await?;
-    if let Some(status) = &plan.status {
-        let namespace = job_set.metadata.namespace.as_deref().unwrap_or_default();
-        let sets = Api::<JobSet>::namespaced(context.client.clone(), namespace);
-        let written = status::write(&sets, job_set, job_set.status.as_ref(), status).await;
-        if let Some(written) = written.map_err(|source| Error::WriteStatus { source })? {
-            context.metrics.wrote(CONTROLLER);
-            context.mirrors.job_sets.observe(written);
+    let now = context.clock.now();
+    let mut plan = match validate::validate(job_set, &observed) {
+        Ok(valid) => plan::plan(&valid, &observed, now),
+        Err(errors) if job_set.is_suspended() => return Err(Error::Invalid { errors }),
+        Err(errors) => plan::refuse(job_set, &errors.to_string(), now),
+    };
+    // That the Jobs are held or let go is on record before they are.
+    if plan.patch.is_empty() {
+        match apply::apply(context, job_set, &plan).await {
+            // What the API server takes for invalid it will not take later either.
+            Err(Error::Create { name, source })
+                if is_invalid(&source) && !job_set.is_suspended() =>
+            {
+                let problem = format!("failed to create {name}: {source}");
+                plan = plan::refuse(job_set, &problem, now);
+            }
+            applied => applied?,
         }
+        write(context, job_set, plan.status.as_ref()).await?;
+    } else {
+        write(context, job_set, plan.status.as_ref()).await?;
+        apply::apply(context, job_set, &plan).await?;
     }
     for notice in plan.notices {
         context.events.send(notice);
     }
     Ok(plan.next.into())
+}
+
+async fn write(context: &Context, job_set: &JobSet, status: Option<&JobSetStatus>) -> Result<()> {
+    let Some(status) = status else { return Ok(()) };
+    let namespace = job_set.metadata.namespace.as_deref().unwrap_or_default();
+    let sets = Api::<JobSet>::namespaced(context.client.clone(), namespace);
+    let written = status::write(&sets, job_set, job_set.status.as_ref(), status).await;
+    if let Some(written) = written.map_err(|source| Error::WriteStatus { source })? {
+        context.metrics.wrote(CONTROLLER);
+        context.mirrors.job_sets.observe(written);
+    }
+    Ok(())
+}
+
+fn is_invalid(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 422)
 }
 
 /// Whether another controller was put in charge of the set.

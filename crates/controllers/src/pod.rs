@@ -5,6 +5,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use kube::ResourceExt;
 
+use crate::clock::after;
+
 /// How many pods of its rank ended before a pod. With the Job's uid and the rank it
 /// determines the pod's name, so that creating the same pod twice is refused by the API server.
 pub const ATTEMPT: &str = labels::ATTEMPT;
@@ -45,15 +47,55 @@ pub fn is_active(pod: &Pod) -> bool {
     !is_terminal(pod) && pod.metadata.deletion_timestamp.is_none()
 }
 
+/// Whether it was chosen to make room, or its node let it go: an eviction, a drain, a shutdown.
+pub fn is_disrupted(pod: &Pod) -> bool {
+    holds(pod, "DisruptionTarget")
+}
+
+/// Whether somebody ended it on purpose, or is about to. That says nothing about the training: the pod neither
+/// succeeded nor failed, whatever its exit code. A pod that had ended before anybody asked is not meant.
+pub fn is_interrupted(pod: &Pod) -> bool {
+    if has_failed(pod) && is_disrupted(pod) {
+        return true;
+    }
+    let Some(asked) = asked_to_end_at(pod) else {
+        return false;
+    };
+    !is_terminal(pod) || ended_before(pod, asked).is_none()
+}
+
+/// When it ended, if all of it had before `moment`. Kubernetes writes whole seconds; an end in the same second is
+/// none before.
+pub fn ended_before(pod: &Pod, moment: Timestamp) -> Option<Timestamp> {
+    let containers = pod.status.as_ref()?.container_statuses.as_ref()?;
+    let mut last = None;
+    for container in containers {
+        let ended = container.state.as_ref()?.terminated.as_ref()?;
+        last = last.max(Some(ended.finished_at.as_ref()?.0));
+    }
+    last.filter(|last| *last < moment)
+}
+
+/// When its end was asked for.
+fn asked_to_end_at(pod: &Pod) -> Option<Timestamp> {
+    let until = pod.metadata.deletion_timestamp.as_ref()?.0;
+    let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
+    Some(after(until, -grace.max(0)))
+}
+
 /// Whether it is ready, as its node says.
 pub fn is_ready(pod: &Pod) -> bool {
+    holds(pod, "Ready")
+}
+
+fn holds(pod: &Pod, kind: &str) -> bool {
     let conditions = pod
         .status
         .iter()
         .flat_map(|status| status.conditions.iter().flatten());
     conditions
         .into_iter()
-        .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+        .any(|condition| condition.type_ == kind && condition.status == "True")
 }
 
 /// The rank: the completion index of an Indexed Job.

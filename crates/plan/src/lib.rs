@@ -55,7 +55,10 @@ pub use preview::{PlannedPod, Preview, pod_fields, preview};
 pub use provenance::{Origin, Origins};
 pub use runtime::Runtime;
 pub use train_job::{Options, Plan, StatusServer, explain_train_job, plan_train_job};
-pub use validate::{validate_runtime, validate_train_job, validate_train_job_update};
+pub use validate::{
+    too_many_pods, validate_job_set, validate_runtime, validate_train_job,
+    validate_train_job_update,
+};
 
 /// The name of the container that trains, in every runtime.
 pub const TRAINER_CONTAINER: &str = "node";

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
 use crate::draft::Draft;
-use crate::error::FieldErrors;
+use crate::error::{FieldError, FieldErrors};
 use crate::policy::{self, mpi::SshAuth};
 use crate::provenance::{Origin, Origins};
 use crate::runtime::Runtime;
@@ -84,6 +84,10 @@ fn build(
     }
     lifetime::apply(&mut draft, job);
     draft.stage(&Origin::Default, job_set::default_spec);
+    // Before anything is made per pod.
+    if let Some(error) = validate::too_many_pods(draft.spec()) {
+        return Err(of_runtime(&error).into());
+    }
 
     let mpi = runtime.policy().and_then(|policy| policy.mpi.as_ref());
     let hostfile = mpi.map(|mpi| policy::mpi::hostfile(draft.spec(), context, mpi));
@@ -110,7 +114,16 @@ fn build(
             status: None,
         },
     };
+    if let Err(errors) = validate::validate_job_set(&plan.job_set) {
+        FieldErrors::check(errors.iter().map(of_runtime).collect())?;
+    }
     Ok((plan, origins))
+}
+
+/// What is wrong with the JobSet comes from its runtime.
+fn of_runtime(error: &FieldError) -> FieldError {
+    let message = format!("the JobSet that the runtime makes is not valid: {error}");
+    FieldError::invalid("spec.runtimeRef", message)
 }
 
 fn start(draft: &mut Draft, runtime: Runtime<'_>) {

@@ -6,6 +6,7 @@
 //! its words: clients match on them.
 
 mod initializer;
+mod job_set;
 mod mpi;
 mod names;
 mod overrides;
@@ -14,6 +15,7 @@ mod torchtune;
 mod trainer;
 mod update;
 
+pub use job_set::{too_many_pods, validate_job_set};
 pub use runtime::validate_runtime;
 pub use update::validate_train_job_update;
 

@@ -38,6 +38,8 @@ pub struct FakeNode {
     client: Client,
     clock: FakeClock,
     policy: Arc<Mutex<Policy>>,
+    /// How pods end that are told to; otherwise they are just gone.
+    manners: Arc<Mutex<Option<i32>>>,
     task: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
@@ -62,6 +64,7 @@ impl FakeNode {
             client,
             clock,
             policy: Arc::new(Mutex::new(Box::new(|_| Behaviour::Run))),
+            manners: Arc::default(),
             task: Arc::default(),
         };
         node.register(capacity).await;
@@ -74,6 +77,12 @@ impl FakeNode {
     /// From now on pods that arrive, or have not started, do what `policy` says.
     pub fn behave(&self, policy: impl Fn(&Pod) -> Behaviour + Send + Sync + 'static) {
         *self.policy.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(policy);
+    }
+
+    /// From now on pods that are deleted while they run end with this exit code, and the node says so before they are
+    /// gone.
+    pub fn stop_with(&self, exit_code: i32) {
+        *self.manners.lock().unwrap_or_else(PoisonError::into_inner) = Some(exit_code);
     }
 
     /// Reports that it lives, as of the fake clock's time.
@@ -188,6 +197,11 @@ impl FakeNode {
             return;
         }
         if pod.metadata.deletion_timestamp.is_some() {
+            let manners = *self.manners.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(exit_code) = manners.filter(|_| phase(pod) == "Running") {
+                // The change brings the pod here again, ended.
+                return self.set(pod, ending(exit_code)).await;
+            }
             let pods = self.pods(pod);
             let parameters = DeleteParams {
                 grace_period_seconds: Some(0),

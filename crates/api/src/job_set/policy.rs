@@ -80,7 +80,12 @@ pub enum RestartStrategy {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FailurePolicyRule {
-    /// The name of the rule.
+    /// The name of the rule; `failurePolicyRule` and its index if it has none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(
+        length(max = 128),
+        regex(pattern = r"^([A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?)?$")
+    )]
     pub name: String,
 
     /// What is done.

@@ -14,7 +14,7 @@ pub struct JobSetStatus {
     pub conditions: Vec<Condition>,
 
     /// How often the set was started again.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub restarts: i32,
 
     /// How many of these count towards the highest number of restarts.

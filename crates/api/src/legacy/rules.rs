@@ -7,10 +7,8 @@
 use serde_json::{Value, json};
 
 use super::framework::Framework;
+use crate::MOST_PODS;
 use crate::schema::rules::{LONGEST_NAME, bound_containers};
-
-/// More pods than that are a mistake, and would be made one by one.
-pub const MOST_REPLICAS: i32 = 10_000;
 
 /// So that the API server can tell beforehand what checking a rule costs at most.
 const MOST_TYPES: usize = 16;
@@ -44,7 +42,7 @@ pub(super) fn add(framework: &Framework, schema: &mut Value) {
         return;
     };
     replica["properties"]["replicas"]["minimum"] = json!(0);
-    replica["properties"]["replicas"]["maximum"] = json!(MOST_REPLICAS);
+    replica["properties"]["replicas"]["maximum"] = json!(MOST_PODS);
     extend(replica, of_replica(framework));
     let containers = "/properties/template/properties/spec/properties/containers";
     if let Some(containers) = replica.pointer_mut(containers) {

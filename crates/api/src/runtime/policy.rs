@@ -4,6 +4,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::MOST_PODS;
+
 /// How many nodes train by default, and how the framework on them finds its peers. At most one
 /// framework is named; without one the nodes are only counted.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -11,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct MlPolicy {
     /// How many nodes train when the job does not say; 1 if this does not say either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = MOST_PODS))]
     pub num_nodes: Option<i32>,
 
     /// PyTorch: the nodes get the variables that torchrun reads.

@@ -1,8 +1,11 @@
 //! Rules that cannot stand beside a field: those on the object's name, and those that hold for a type
 //! in one place and not in another.
 
+mod job_set;
+
 use serde_json::{Value, json};
 
+use crate::MOST_PODS;
 use crate::labels::TRAIN_JOB_ANCESTOR_STEP;
 use crate::labels::ancestor::{DATASET_INITIALIZER, MODEL_INITIALIZER, TRAINER};
 
@@ -40,11 +43,29 @@ pub(crate) const LONGEST_NAME: usize = 63;
 pub(super) fn add(kind: &str, schema: &mut Value) {
     match kind {
         "TrainJob" => add_to_train_job(schema),
+        "JobSet" => {
+            job_set::add(schema);
+            bound_pods(schema, "/properties/spec/properties");
+        }
         "TrainingRuntime" | "ClusterTrainingRuntime" => {
             free_blueprint(schema);
             add_to_runtime(schema);
+            bound_pods(schema, SET_OF_RUNTIME);
         }
         _ => {}
+    }
+}
+
+/// A Job of a set has no more pods than a job may have.
+fn bound_pods(schema: &mut Value, set: &str) {
+    for field in ["parallelism", "completions"] {
+        let place = format!(
+            "{set}/replicatedJobs/items/properties/template/properties/spec/properties/{field}"
+        );
+        if let Some(count) = schema.pointer_mut(&place) {
+            count["minimum"] = json!(0);
+            count["maximum"] = json!(MOST_PODS);
+        }
     }
 }
 
@@ -99,7 +120,36 @@ fn add_to_runtime(schema: &mut Value) {
     ]);
 }
 
+/// Changes to the runtime are part of the objects that run; they take effect when a job that is held is let go.
+fn changed_only_while_held(field: &str) -> Value {
+    let held = |of: &str| format!("(has({of}.suspend) && {of}.suspend)");
+    let given = |of: &str| format!("(has({of}.{field}) ? {of}.{field} : [])");
+    // The system notes in `time` when an entry last changed.
+    let same = match field {
+        "runtimePatches" => format!(
+            "size({new}) == size({old}) && {new}.all(n, {old}.exists(o, o.manager == n.manager \
+             && has(o.trainingRuntimeSpec) == has(n.trainingRuntimeSpec) \
+             && (!has(n.trainingRuntimeSpec) || o.trainingRuntimeSpec == n.trainingRuntimeSpec)))",
+            new = given("self"),
+            old = given("oldSelf"),
+        ),
+        _ => format!("{} == {}", given("self"), given("oldSelf")),
+    };
+    json!({
+        "rule": format!("{} || {} || ({same})", held("self"), held("oldSelf")),
+        "message": format!("{field} can only be modified when the TrainJob is suspended before or after the update: \
+                            suspend the job, change them, and resume it"),
+        "reason": "FieldValueForbidden",
+        "fieldPath": format!(".{field}"),
+    })
+}
+
 fn add_to_train_job(schema: &mut Value) {
+    let spec = schema.pointer_mut("/properties/spec/x-kubernetes-validations");
+    if let Some(rules) = spec.and_then(Value::as_array_mut) {
+        rules.push(changed_only_while_held("podTemplateOverrides"));
+        rules.push(changed_only_while_held("runtimePatches"));
+    }
     schema["x-kubernetes-validations"] = json!([
         {
             "rule": "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",

@@ -5,6 +5,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::MOST_PODS;
+
 /// What the training nodes run, and on how many nodes.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -42,7 +44,7 @@ pub struct Trainer {
 
     /// How many nodes train together. Without it the runtime decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = MOST_PODS))]
     pub num_nodes: Option<i32>,
 
     /// The resources of every training node, laid over the runtime's key by key.

@@ -1,4 +1,4 @@
-//! The fourth step: creates and deletes pods. Everything here may be done twice without harm: names make a second
+//! Creates and deletes pods. Everything here may be done twice without harm: names make a second
 //! creation of the same pod fail, and a deletion names the uid that it means.
 
 use futures::stream::{self, StreamExt};
@@ -7,7 +7,6 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, PostParams, Preconditions, PropagationPolicy};
 use kube::{Api, ResourceExt};
 
-use super::losses::Losses;
 use super::plan::Plan;
 use super::{CONTROLLER, Error, Result};
 use crate::context::{Context, owner_uid};
@@ -15,50 +14,55 @@ use crate::context::{Context, owner_uid};
 /// So many requests of one Job are under way at once.
 const AT_ONCE: usize = 8;
 
-/// What came of a plan.
+/// What came of the pods that a plan creates.
 #[derive(Debug, Default)]
-pub(crate) struct Applied {
+pub(crate) struct Created {
     /// How many pods could not be created.
     pub(crate) missing: usize,
     /// The first thing that went wrong.
     pub(crate) error: Option<Error>,
 }
 
-/// Carries out `plan`. A failure does not keep the rest from being done, so that the status is right afterwards.
-pub(crate) async fn apply(context: &Context, losses: &Losses, job: &Job, plan: &Plan) -> Applied {
-    let namespace = job.namespace().unwrap_or_default();
-    if plan.expired {
-        return Applied {
-            missing: 0,
-            error: expire(context, &namespace, job).await.err(),
-        };
-    }
-    let pods = Api::<Pod>::namespaced(context.client.clone(), &namespace);
-    let mut applied = Applied::default();
+/// Creates the pods of `plan`. A failure does not keep the rest from being made, so that the status is right
+/// afterwards.
+pub(crate) async fn create(context: &Context, job: &Job, plan: &Plan) -> Created {
+    let pods = Api::<Pod>::namespaced(context.client.clone(), &job.namespace().unwrap_or_default());
+    let mut result = Created::default();
     // Collected first: a stream that maps borrowed pods to futures is not `Send` for every lifetime.
-    let deletions: Vec<_> = plan
-        .delete
-        .iter()
-        .map(|pod| delete(context, losses, &pods, pod))
-        .collect();
-    let mut deletions = stream::iter(deletions).buffer_unordered(AT_ONCE);
-    while let Some(deleted) = deletions.next().await {
-        applied.error = applied.error.or(deleted.err());
-    }
     let creations: Vec<_> = plan
         .create
         .iter()
-        .map(|pod| create(context, &pods, job, pod))
+        .map(|pod| create_pod(context, &pods, job, pod))
         .collect();
     let mut creations = stream::iter(creations).buffer_unordered(AT_ONCE);
     while let Some(created) = creations.next().await {
-        applied.missing += usize::from(created.is_err());
-        applied.error = applied.error.or(created.err());
+        result.missing += usize::from(created.is_err());
+        result.error = result.error.or(created.err());
     }
-    applied
+    result
 }
 
-async fn create(context: &Context, pods: &Api<Pod>, job: &Job, pod: &Pod) -> Result<()> {
+/// Deletes the pods of `plan`, or the Job itself.
+pub(crate) async fn delete(context: &Context, job: &Job, plan: &Plan) -> Result<()> {
+    let namespace = job.namespace().unwrap_or_default();
+    if plan.expired {
+        return expire(context, &namespace, job).await;
+    }
+    let pods = Api::<Pod>::namespaced(context.client.clone(), &namespace);
+    let deletions: Vec<_> = plan
+        .delete
+        .iter()
+        .map(|pod| delete_pod(context, &pods, pod))
+        .collect();
+    let mut deletions = stream::iter(deletions).buffer_unordered(AT_ONCE);
+    let mut result = Ok(());
+    while let Some(deleted) = deletions.next().await {
+        result = result.and(deleted);
+    }
+    result
+}
+
+async fn create_pod(context: &Context, pods: &Api<Pod>, job: &Job, pod: &Pod) -> Result<()> {
     let name = pod.name_any();
     let failed = |source| Error::CreatePod {
         name: name.clone(),
@@ -81,19 +85,19 @@ async fn create(context: &Context, pods: &Api<Pod>, job: &Job, pod: &Pod) -> Res
     Ok(())
 }
 
-async fn delete(context: &Context, losses: &Losses, pods: &Api<Pod>, pod: &Pod) -> Result<()> {
+async fn delete_pod(context: &Context, pods: &Api<Pod>, pod: &Pod) -> Result<()> {
     let name = pod.name_any();
+    // A pod that ended meanwhile would be gone at once, and how it ended with it. It is looked at again instead.
     let preconditions = Preconditions {
         uid: pod.uid(),
-        resource_version: None,
+        resource_version: pod.resource_version(),
     };
     let parameters = DeleteParams {
         preconditions: Some(preconditions),
         ..DeleteParams::default()
     };
-    losses.expect(pod);
     match pods.delete(&name, &parameters).await {
-        // Deleted already, or replaced by another of the same name.
+        // Deleted already, replaced by another of the same name, or changed, which brings us here again.
         Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
         Err(source) => Err(Error::DeletePod { name, source }),
         Ok(answer) => {

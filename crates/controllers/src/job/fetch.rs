@@ -5,7 +5,6 @@ use std::sync::Arc;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 
-use super::losses::Losses;
 use crate::context::{Context, job_entry, owner_uid};
 use crate::queue::ObjectKey;
 
@@ -16,23 +15,13 @@ pub(crate) struct Observed {
     pub(crate) own: Vec<Arc<Pod>>,
     /// Pods of an earlier Job of the same name. While one of them runs, its rank is taken.
     pub(crate) strangers: Vec<Arc<Pod>>,
-    /// Its pods that vanished while they ran, as far as that is not on record.
-    pub(crate) lost: Vec<Arc<Pod>>,
 }
 
 /// Looks the pods of `job` up in the mirror.
-pub(crate) fn fetch(context: &Context, losses: &Losses, job: &Job) -> Observed {
-    let key = ObjectKey::of(job);
-    // Asked first: a pod that vanishes in between is then seen neither as lost nor as there, and the change brings
-    // us back here.
-    let lost = losses.of(&key, job.metadata.uid.as_ref());
-    let pods = context.mirrors.pods.find(&job_entry(&key));
+pub(crate) fn fetch(context: &Context, job: &Job) -> Observed {
+    let pods = context.mirrors.pods.find(&job_entry(&ObjectKey::of(job)));
     let (own, strangers) = pods
         .into_iter()
         .partition(|pod| owner_uid(&**pod).as_ref() == job.metadata.uid.as_ref());
-    Observed {
-        own,
-        strangers,
-        lost,
-    }
+    Observed { own, strangers }
 }

@@ -1,11 +1,12 @@
 //! The third step: from what is observed to what is done. Pure; everything else in this module only feeds it or
 //! carries out what it says.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use astrago_api::conditions::job as condition;
 use jiff::Timestamp;
-use k8s_openapi::api::batch::v1::{JobStatus, UncountedTerminatedPods};
+use k8s_openapi::api::batch::v1::{Job, JobStatus, UncountedTerminatedPods};
 use k8s_openapi::api::core::v1::Pod;
 
 use super::build::{Slot, build};
@@ -19,6 +20,9 @@ use crate::clock::stamp;
 use crate::events::{Notice, reference};
 use crate::pod;
 use crate::ttl_policy::{Ttl, ttl};
+
+/// So many pods are made in one go, as Kubernetes does it; each of them brings the Job back here.
+const MOST_AT_ONCE: usize = 500;
 
 /// What is to be done about a Job.
 #[derive(Debug, Default)]
@@ -46,25 +50,50 @@ pub(crate) fn plan(job: &ValidatedJob, observed: &Observed, now: Timestamp) -> P
     if let Some(finished) = finished_at(job) {
         return clean_up(job, observed, finished, now);
     }
-    let tally = tally(job, observed);
+    let mut tally = tally(job, observed);
     let mut plan = Plan::default();
     let mut status = JobStatus {
         uncounted_terminated_pods: Some(UncountedTerminatedPods::default()),
         ..job.status().clone()
     };
-    note_suspension(job, &mut status, &mut plan, now);
     if let Some(verdict) = verdict(job, &tally, now) {
         plan.delete.clone_from(&tally.active);
         conclude(job, &tally, &verdict, &mut status, &mut plan, now);
-    } else if job.suspended {
-        plan.delete.clone_from(&tally.active);
+    } else if job.suspended || !is_over(job, observed, &tally) {
+        hold(job, observed, &mut tally, &mut status, &mut plan, now);
     } else {
+        start(job, &mut status, &mut plan, now);
         plan.delete = superfluous(job, &tally);
         create(job, &tally, &mut plan, now);
         plan.next = [plan.next, deadline(job)].into_iter().flatten().min();
     }
     count(job, &tally, &plan, &mut status);
     plan.status = Some(status);
+    plan
+}
+
+/// What is done about a Job that cannot run: it has failed, and says of what.
+pub(crate) fn refuse(job: &Job, problem: &str, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    if job.metadata.deletion_timestamp.is_none() {
+        let mut status = job.status.clone().unwrap_or_default();
+        for kind in [condition::FAILURE_TARGET, condition::FAILED] {
+            set(
+                &mut status,
+                kind,
+                true,
+                condition::REASON_INVALID,
+                problem,
+                now,
+            );
+        }
+        plan.status = Some(status);
+        plan.notices.push(Notice::warning(
+            reference(job),
+            condition::REASON_INVALID,
+            problem,
+        ));
+    }
     plan
 }
 
@@ -111,39 +140,49 @@ fn clean_up(job: &ValidatedJob, observed: &Observed, finished: Timestamp, now: T
     }
 }
 
-fn note_suspension(job: &ValidatedJob, status: &mut JobStatus, plan: &mut Plan, now: Timestamp) {
-    let was_suspended = job.condition(condition::SUSPENDED).is_some();
-    let subject = || reference(&*job.object);
-    if job.suspended {
-        status.start_time = None;
-        if !was_suspended {
-            set(
-                status,
-                condition::SUSPENDED,
-                true,
-                "JobSuspended",
-                "Job suspended",
-                now,
-            );
-            plan.notices
-                .push(Notice::normal(subject(), "Suspended", "Job suspended"));
-        }
-    } else {
-        status.start_time.get_or_insert_with(|| stamp(now));
-        if was_suspended {
-            status.start_time = Some(stamp(now));
-            set(
-                status,
-                condition::SUSPENDED,
-                false,
-                "JobResumed",
-                "Job resumed",
-                now,
-            );
-            plan.notices
-                .push(Notice::normal(subject(), "Resumed", "Job resumed"));
-        }
+/// Whether nothing keeps the Job from running that is left of the time when it was held.
+fn is_over(job: &ValidatedJob, observed: &Observed, tally: &Tally) -> bool {
+    job.held_since().is_none() || (tally.live() == 0 && (!job.is_gang() || observed.own.is_empty()))
+}
+
+/// Ends what runs of a Job that is held. Of a gang nothing stays: it starts again as a whole.
+fn hold(
+    job: &ValidatedJob,
+    observed: &Observed,
+    tally: &mut Tally,
+    status: &mut JobStatus,
+    plan: &mut Plan,
+    now: Timestamp,
+) {
+    status.start_time = None;
+    plan.delete.clone_from(&tally.active);
+    if job.is_gang() {
+        let ended = observed.own.iter().filter(|pod| pod::is_terminal(pod));
+        plan.delete.extend(ended.cloned());
+        tally.completed.clear();
+        tally.succeeded = 0;
     }
+    if job.held_since().is_none() {
+        let (reason, message) = ("JobSuspended", "Job suspended");
+        set(status, condition::SUSPENDED, true, reason, message, now);
+        plan.notices.push(Notice::normal(
+            reference(&*job.object),
+            "Suspended",
+            message,
+        ));
+    }
+}
+
+/// Notes since when a Job that is not held runs.
+fn start(job: &ValidatedJob, status: &mut JobStatus, plan: &mut Plan, now: Timestamp) {
+    if job.held_since().is_some() {
+        let (reason, message) = ("JobResumed", "Job resumed");
+        status.start_time = None;
+        set(status, condition::SUSPENDED, false, reason, message, now);
+        plan.notices
+            .push(Notice::normal(reference(&*job.object), "Resumed", message));
+    }
+    status.start_time.get_or_insert_with(|| stamp(now));
 }
 
 /// Writes the verdict down; it is executed when nothing runs any more.
@@ -210,7 +249,8 @@ fn superfluous(job: &ValidatedJob, tally: &Tally) -> Vec<Arc<Pod>> {
 fn create(job: &ValidatedJob, tally: &Tally, plan: &mut Plan, now: Timestamp) {
     let running = tally.live().saturating_sub(plan.delete.len());
     let parallelism = usize::try_from(job.parallelism).unwrap_or(0);
-    let slots = slots(job, tally, parallelism.saturating_sub(running));
+    let room = parallelism.saturating_sub(running).min(MOST_AT_ONCE);
+    let slots = slots(job, tally, room);
     if slots.is_empty() {
         return;
     }
@@ -283,14 +323,18 @@ fn slots(job: &ValidatedJob, tally: &Tally, room: usize) -> Vec<Slot> {
 
 fn count(job: &ValidatedJob, tally: &Tally, plan: &Plan, status: &mut JobStatus) {
     let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
-    let active = tally.active.len().saturating_sub(plan.delete.len()) + plan.create.len();
-    let leaving = tally.terminating + plan.delete.len();
+    let leaving: HashSet<_> = plan
+        .delete
+        .iter()
+        .filter(|pod| pod::is_active(pod))
+        .map(Arc::as_ptr)
+        .collect();
+    let active = tally.active.len().saturating_sub(leaving.len()) + plan.create.len();
     let some = |count: i32| (count > 0).then_some(count);
     status.active = some(number(active));
-    let ready = tally.active.iter().filter(|pod| pod::is_ready(pod));
-    let ready = ready.filter(|pod| !plan.delete.iter().any(|deleted| Arc::ptr_eq(deleted, pod)));
-    status.ready = Some(number(ready.count()));
-    status.terminating = Some(number(leaving));
+    let staying = |pod: &&Arc<Pod>| pod::is_ready(pod) && !leaving.contains(&Arc::as_ptr(pod));
+    status.ready = Some(number(tally.active.iter().filter(staying).count()));
+    status.terminating = Some(number(tally.terminating + leaving.len()));
     status.succeeded = some(tally.succeeded);
     status.failed = some(tally.failed);
     if job.indexed {
@@ -302,5 +346,7 @@ fn count(job: &ValidatedJob, tally: &Tally, plan: &Plan, status: &mut JobStatus)
     }
 }
 
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 mod tests;

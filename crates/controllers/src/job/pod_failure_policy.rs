@@ -1,9 +1,9 @@
 //! `podFailurePolicy`: what a failed pod means for its Job. The first rule that matches decides; a pod that no
-//! rule is for counts against the back-off limit.
+//! rule is for counts against the back-off limit. Of a pod that was ended on purpose the exit code says nothing, so
+//! only rules about conditions are for it, and without one it counts as nothing at all.
 
 use k8s_openapi::api::batch::v1::{
-    PodFailurePolicy, PodFailurePolicyOnExitCodesRequirement,
-    PodFailurePolicyOnPodConditionsPattern,
+    PodFailurePolicy, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule,
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -25,24 +25,41 @@ pub(crate) enum Meaning {
 
 /// What the failed `pod` means under `policy`.
 pub(crate) fn meaning(policy: Option<&PodFailurePolicy>, pod: &Pod) -> Meaning {
-    let rules = policy.iter().flat_map(|policy| &policy.rules).enumerate();
-    for (number, rule) in rules {
-        let matched = rule
-            .on_exit_codes
-            .as_ref()
+    rule_for(policy, |rule| {
+        let codes = rule.on_exit_codes.as_ref();
+        codes
             .and_then(|wanted| by_exit_code(wanted, pod))
-            .or_else(|| by_condition(rule.on_pod_conditions.as_deref().unwrap_or_default(), pod));
-        let Some(what) = matched else { continue };
-        return match rule.action.as_str() {
+            .or_else(|| by_condition(rule, pod))
+    })
+    .unwrap_or(Meaning::Count)
+}
+
+/// What `policy` says about a `pod` that was ended on purpose; mostly nothing.
+pub(crate) fn meaning_of_disruption(
+    policy: Option<&PodFailurePolicy>,
+    pod: &Pod,
+) -> Option<Meaning> {
+    rule_for(policy.filter(|_| pod::is_disrupted(pod)), |rule| {
+        by_condition(rule, pod)
+    })
+}
+
+fn rule_for(
+    policy: Option<&PodFailurePolicy>,
+    matches: impl Fn(&PodFailurePolicyRule) -> Option<String>,
+) -> Option<Meaning> {
+    let mut rules = policy.iter().flat_map(|policy| &policy.rules).enumerate();
+    rules.find_map(|(number, rule)| {
+        let what = matches(rule)?;
+        Some(match rule.action.as_str() {
             "FailJob" => {
                 Meaning::FailJob(format!("{what} matching FailJob rule at index {number}"))
             }
             "FailIndex" => Meaning::FailIndex,
             "Ignore" => Meaning::Ignore,
             _ => Meaning::Count,
-        };
-    }
-    Meaning::Count
+        })
+    })
 }
 
 fn subject(pod: &Pod) -> String {
@@ -75,7 +92,8 @@ fn by_exit_code(wanted: &PodFailurePolicyOnExitCodesRequirement, pod: &Pod) -> O
     ))
 }
 
-fn by_condition(wanted: &[PodFailurePolicyOnPodConditionsPattern], pod: &Pod) -> Option<String> {
+fn by_condition(rule: &PodFailurePolicyRule, pod: &Pod) -> Option<String> {
+    let wanted = rule.on_pod_conditions.as_deref().unwrap_or_default();
     let mut conditions = pod
         .status
         .iter()

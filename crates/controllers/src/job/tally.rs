@@ -4,6 +4,10 @@
 //! on three records in the API server: `status.completedIndexes` (an index that completed once stays completed),
 //! the count of earlier failures in each pod's annotation (a successor carries its predecessors' failures), and
 //! `status.failed`, which only grows: failures that no pod testifies to any more are charged to the next new pod.
+//!
+//! A pod that was ended on purpose counts for nothing. In a gang (an Indexed Job of a JobSet, all of whose pods run at
+//! once) the others notice, and end too before anybody asks them to: so while a gang is held, no end counts that came
+//! after that was written down.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +17,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::fetch::Observed;
 use super::indexes;
-use super::pod_failure_policy::{Meaning, meaning};
+use super::pod_failure_policy::{Meaning, meaning, meaning_of_disruption};
 use super::validate::ValidatedJob;
 use crate::pod;
 
@@ -38,6 +42,8 @@ pub(crate) struct Tally {
     pub(crate) failed_indexes: BTreeSet<i32>,
     /// Per rank, what a new pod of that rank must know.
     pub(crate) ranks: BTreeMap<i32, Rank>,
+    /// How many were ended on purpose, by others than this controller or by it.
+    pub(crate) interrupted: usize,
     /// Failures on record that no pod testifies to.
     pub(crate) unaccounted: i32,
     /// Why the pod failure policy fails the Job.
@@ -80,15 +86,8 @@ pub(crate) fn tally(job: &ValidatedJob, observed: &Observed) -> Tally {
     } else {
         tally.failed
     };
-    let lost = observed
-        .lost
-        .iter()
-        .filter(|pod| job.is_of_this_run(pod))
-        .count();
-    let on_record = job
-        .recorded_failures()
-        .saturating_add(i32::try_from(lost).unwrap_or(i32::MAX));
-    tally.unaccounted = (on_record - testified).max(0);
+    tally.interrupted += vanished(job, observed, &tally);
+    tally.unaccounted = (job.recorded_failures() - testified).max(0);
     tally.failed = testified + tally.unaccounted;
     tally.succeeded = if job.indexed {
         i32::try_from(tally.completed.len()).unwrap_or(i32::MAX)
@@ -123,13 +122,11 @@ impl Tally {
             self.active.push(Arc::clone(pod));
             self.ready += usize::from(pod::is_ready(pod));
             self.restarts = self.restarts.saturating_add(pod::restarts(pod));
-        } else if pod::is_terminating(pod) {
-            self.terminating += 1;
-            // Deleted from outside while it ran: the work is lost, as by a failure. Pods from before a
-            // suspension were deleted by us and are no failure.
-            if job.is_of_this_run(pod) {
-                failures += 1;
-                self.failed += 1;
+        } else if pod::is_interrupted(pod) || job.is_after_its_hold(pod) {
+            self.terminating += usize::from(!pod::is_terminal(pod));
+            match meaning_of_disruption(job.pod_failure_policy(), pod) {
+                None => self.interrupted += 1,
+                Some(meaning) => failures += self.fail(meaning, index),
             }
         } else if pod::has_succeeded(pod) {
             self.succeeded += 1;
@@ -137,23 +134,7 @@ impl Tally {
             self.successes.extend(pod::finished_at(pod));
         } else {
             self.failures.extend(pod::finished_at(pod));
-            match meaning(job.pod_failure_policy(), pod) {
-                Meaning::Ignore => {}
-                Meaning::Count => {
-                    failures += 1;
-                    self.failed += 1;
-                }
-                Meaning::FailIndex => {
-                    failures += 1;
-                    self.failed += 1;
-                    self.failed_indexes.extend(index);
-                }
-                Meaning::FailJob(reason) => {
-                    failures += 1;
-                    self.failed += 1;
-                    self.fatal.get_or_insert(reason);
-                }
-            }
+            failures += self.fail(meaning(job.pod_failure_policy(), pod), index);
         }
         let entry = self.ranks.entry(rank).or_default();
         entry.occupied |= !pod::is_terminal(pod);
@@ -162,6 +143,33 @@ impl Tally {
             .max(pod::count(pod, pod::ATTEMPT).saturating_add(1));
         entry.failures = entry.failures.max(failures);
     }
+
+    /// Takes in what a pod's failure means; answers how many failures that is.
+    fn fail(&mut self, meaning: Meaning, index: Option<i32>) -> i32 {
+        match meaning {
+            Meaning::Ignore => return 0,
+            Meaning::Count => {}
+            Meaning::FailIndex => self.failed_indexes.extend(index),
+            Meaning::FailJob(reason) => drop(self.fatal.get_or_insert(reason)),
+        }
+        self.failed += 1;
+        1
+    }
+}
+
+/// How many pods of a gang are gone without a trace. The pods of a gang get their nodes together; so where one has a
+/// node, every rank had a pod.
+fn vanished(job: &ValidatedJob, observed: &Observed, tally: &Tally) -> usize {
+    let has_node = |pod: &Arc<Pod>| {
+        let spec = pod.spec.as_ref();
+        spec.is_some_and(|spec| spec.node_name.is_some())
+    };
+    if !job.is_gang() || job.is_placed_by_its_template() || !observed.own.iter().any(has_node) {
+        return 0;
+    }
+    let missing =
+        |index: &i32| !tally.ranks.contains_key(index) && !tally.completed.contains(index);
+    (0..job.completions.unwrap_or(0)).filter(missing).count()
 }
 
 fn recorded(job: &ValidatedJob) -> BTreeSet<i32> {

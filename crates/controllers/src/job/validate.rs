@@ -2,16 +2,21 @@
 
 use std::sync::Arc;
 
+use astrago_api::MOST_PODS;
+use astrago_api::conditions::job as condition;
 use jiff::Timestamp;
-use k8s_openapi::api::batch::v1::{Job, JobCondition, JobStatus, PodFailurePolicy};
+use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus, PodFailurePolicy};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 use super::{Error, Result};
+use crate::context::owner_name;
 use crate::pod;
 
 /// Kubernetes' default.
 const DEFAULT_BACKOFF_LIMIT: i32 = 6;
+/// As many indexes as Kubernetes lets an Indexed Job have.
+const MOST_INDEXES: i32 = 100_000;
 
 /// A Job that makes sense.
 #[derive(Debug, Clone)]
@@ -39,36 +44,30 @@ pub(crate) struct ValidatedJob {
 pub(crate) fn validate(job: Arc<Job>) -> Result<ValidatedJob> {
     let uid = job.uid().ok_or(Error::Invalid {
         field: "metadata.uid",
-        problem: "is missing",
+        problem: "is missing".to_owned(),
     })?;
     let spec = job.spec.as_ref().ok_or(Error::Invalid {
         field: "spec",
-        problem: "is missing",
+        problem: "is missing".to_owned(),
     })?;
+    // What ended is only cleaned up.
+    if !is_finished(&job)
+        && let Some((field, most)) = beyond_limits(spec)
+    {
+        let problem = format!("must be from 0 to {most}");
+        return Err(Error::Invalid { field, problem });
+    }
     let indexed = spec.completion_mode.as_deref() == Some("Indexed");
     let parallelism = spec.parallelism.unwrap_or(1);
-    if parallelism < 0 {
-        return Err(Error::Invalid {
-            field: "spec.parallelism",
-            problem: "must not be negative",
-        });
-    }
     // Without either number Kubernetes means one pod; with parallelism alone, a work queue.
     let completions = match (spec.completions, spec.parallelism) {
         (None, None) => Some(1),
         (completions, _) => completions,
     };
     if indexed && completions.is_none() {
-        let problem = "is required when completionMode is Indexed";
         return Err(Error::Invalid {
             field: "spec.completions",
-            problem,
-        });
-    }
-    if completions.is_some_and(|completions| completions < 0) {
-        return Err(Error::Invalid {
-            field: "spec.completions",
-            problem: "must not be negative",
+            problem: "is required when completionMode is Indexed".to_owned(),
         });
     }
     let backoff_limit_per_index = spec.backoff_limit_per_index.filter(|_| indexed);
@@ -87,6 +86,34 @@ pub(crate) fn validate(job: Arc<Job>) -> Result<ValidatedJob> {
         suspended: spec.suspend.unwrap_or(false),
         status: job.status.clone().unwrap_or_default(),
         object: job,
+    })
+}
+
+/// The count that is out of bounds, and the bound. An Indexed Job is looked at index by index, so these have one too;
+/// it is Kubernetes' own.
+fn beyond_limits(spec: &JobSpec) -> Option<(&'static str, i32)> {
+    let indexed = spec.completion_mode.as_deref() == Some("Indexed");
+    let most_completions = if indexed { MOST_INDEXES } else { i32::MAX };
+    let out =
+        |count: Option<i32>, most: i32| count.is_some_and(|count| !(0..=most).contains(&count));
+    if out(spec.parallelism, MOST_PODS) {
+        Some(("spec.parallelism", MOST_PODS))
+    } else if out(spec.completions, most_completions) {
+        Some(("spec.completions", most_completions))
+    } else {
+        None
+    }
+}
+
+/// Whether the Job ended, well or badly.
+pub(crate) fn is_finished(job: &Job) -> bool {
+    let conditions = job
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|found| {
+        [condition::COMPLETE, condition::FAILED].contains(&found.type_.as_str())
+            && found.status == "True"
     })
 }
 
@@ -111,10 +138,34 @@ impl ValidatedJob {
             .map(|time| time.0)
     }
 
-    /// Whether a pod was made since the Job was last let go; earlier ones were deleted by us.
-    pub(crate) fn is_of_this_run(&self, pod: &Pod) -> bool {
-        self.runs_since()
-            .is_some_and(|start| pod::created_at(pod) >= Some(start))
+    /// Since when it is held, if that is on record. It is so until nothing of it is left.
+    pub(crate) fn held_since(&self) -> Option<Timestamp> {
+        let held = self.condition(condition::SUSPENDED)?;
+        held.last_transition_time.as_ref().map(|time| time.0)
+    }
+
+    /// Whether a JobSet is in charge of it, which starts the whole set again when the Job fails.
+    pub(crate) fn is_in_a_set(&self) -> bool {
+        owner_name(&*self.object, "JobSet").is_some()
+    }
+
+    /// Whether its pods train together: none can go on without the others.
+    pub(crate) fn is_gang(&self) -> bool {
+        let completions = self.completions.unwrap_or(0);
+        self.indexed && completions > 1 && self.parallelism >= completions && self.is_in_a_set()
+    }
+
+    /// Whether the end of this pod of a gang that is held came after that was on record.
+    pub(crate) fn is_after_its_hold(&self, pod: &Pod) -> bool {
+        let since = self.held_since().filter(|_| self.is_gang());
+        since.is_some_and(|since| pod::is_terminal(pod) && pod::ended_before(pod, since).is_none())
+    }
+
+    /// Whether its pods have their node from the start.
+    pub(crate) fn is_placed_by_its_template(&self) -> bool {
+        let spec = self.object.spec.as_ref();
+        spec.and_then(|spec| spec.template.spec.as_ref())
+            .is_some_and(|pod| pod.node_name.is_some())
     }
 
     /// Failures on record.

@@ -35,6 +35,7 @@ pub(crate) fn verdict(job: &ValidatedJob, tally: &Tally, now: Timestamp) -> Opti
                 )
             })
         })
+        .or_else(|| disrupted(job, tally))
         .or_else(|| {
             exceeds_backoff_limit(job, tally).then(|| {
                 failure(
@@ -93,6 +94,18 @@ fn on_record(job: &ValidatedJob) -> Option<Verdict> {
         success,
         reason: found.reason.clone().unwrap_or_default(),
         message: found.message.clone().unwrap_or_default(),
+    })
+}
+
+/// A pod of a Job that replaces none was ended on purpose: the others lost their peer, and its JobSet starts all of
+/// them again without counting that. Asked before the back-off limit, since the others may have failed of it.
+fn disrupted(job: &ValidatedJob, tally: &Tally) -> Option<Verdict> {
+    let gives_up = job.is_in_a_set() && tally.failed.saturating_add(1) > job.backoff_limit;
+    (tally.interrupted > 0 && gives_up && job.held_since().is_none()).then(|| {
+        failure(
+            condition::REASON_PODS_DISRUPTED,
+            "Pods of the Job were deleted or evicted while they ran",
+        )
     })
 }
 

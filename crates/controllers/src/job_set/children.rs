@@ -1,5 +1,6 @@
 //! The Jobs of a JobSet, sorted once into the heaps that the policies ask for.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use astrago_api::conditions::job as condition;
@@ -52,11 +53,10 @@ impl Children {
             .chain(&self.failed)
     }
 
-    /// Whether a Job has this name, of whatever attempt.
-    pub(crate) fn has(&self, name: &str) -> bool {
+    /// The names that are taken, by Jobs of whatever attempt.
+    pub(crate) fn names(&self) -> HashSet<&str> {
         let all = self.current().chain(&self.previous).chain(&self.leaving);
-        all.into_iter()
-            .any(|job| job.metadata.name.as_deref() == Some(name))
+        all.filter_map(|job| job.metadata.name.as_deref()).collect()
     }
 }
 

@@ -25,19 +25,20 @@ fn count(name: &str, children: &Children) -> ReplicatedJobStatus {
     let ours = |job: &&std::sync::Arc<Job>| template_of(job) == name;
     for job in children.active.iter().filter(ours) {
         counts.ready += i32::from(is_ready(job));
-        counts.active += i32::from(
-            job.status
-                .as_ref()
-                .and_then(|status| status.active)
-                .unwrap_or(0)
-                > 0,
-        );
+        counts.active += i32::from(runs(job));
         counts.suspended += i32::from(is_suspended(job));
     }
     let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     counts.succeeded = number(children.succeeded.iter().filter(ours).count());
     counts.failed = number(children.failed.iter().filter(ours).count());
     counts
+}
+
+/// Whether pods of a Job run, those on their way out among them: a held set with active Jobs is still stopping.
+fn runs(job: &Job) -> bool {
+    let status = job.status.as_ref();
+    let count = |pods: Option<i32>| pods.unwrap_or(0) > 0;
+    status.is_some_and(|status| count(status.active) || count(status.terminating))
 }
 
 /// Whether all pods of a Job that run at once are ready or done.

@@ -3,17 +3,21 @@
 //! The first rule that matches one of the failed Jobs decides; without one, the set is started again until its
 //! restarts are used up. Restarting a single Job (`RestartJob`) is an alpha feature of JobSet that is off by
 //! default there; here it restarts the set, which is right for training: the others lost their peer anyway.
+//!
+//! A Job that failed because pods were ended on purpose, its own or those of others in the set, is no failure of the
+//! training: the set is started again, whatever its policy, and that is not counted.
 
 use std::sync::Arc;
 
 use astrago_api::conditions::job as job_condition;
 use astrago_api::conditions::job_set as condition;
-use astrago_api::{FailurePolicyAction, FailurePolicyRule, JobSet};
+use astrago_api::{FailurePolicyAction, FailurePolicyRule, JobSet, conditions as api_conditions};
+use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt;
 use regex::Regex;
 
-use super::children::{holds, template_of};
+use super::children::{Children, holds, template_of};
 
 /// What is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,9 +40,27 @@ pub(crate) enum Response {
     },
 }
 
-/// What is done about the `failed` Jobs of `set`; nothing if there are none.
-pub(crate) fn respond(set: &JobSet, failed: &[Arc<Job>]) -> Option<Response> {
-    let first = earliest(failed.iter())?;
+/// What is done about the failed Jobs among the `children` of `set`; nothing if there are none.
+pub(crate) fn respond(set: &JobSet, children: &Children) -> Option<Response> {
+    let since = disrupted_since(set, children);
+    let blameless = |job: &&Arc<Job>| since.is_some_and(|since| failed_at(job) >= Some(since));
+    let failed: Vec<_> = children
+        .failed
+        .iter()
+        .filter(|job| !blameless(job))
+        .cloned()
+        .collect();
+    let Some(first) = earliest(failed.iter()) else {
+        let disrupted = earliest(children.failed.iter())?;
+        return Some(Response::Restart {
+            counts: false,
+            reason: condition::REASON_RESTART_AFTER_DISRUPTION,
+            message: format!(
+                "starting again after pods were deleted or evicted; this does not count as a restart (job: {})",
+                disrupted.name_any()
+            ),
+        });
+    };
     let Some(policy) = &set.spec.failure_policy else {
         let message = with_job(condition::MESSAGE_FAILED_JOBS, first);
         return Some(Response::Fail {
@@ -84,6 +106,27 @@ pub(crate) fn respond(set: &JobSet, failed: &[Arc<Job>]) -> Option<Response> {
             message: with_job("restarting jobset without counting the restart", culprit),
         },
     })
+}
+
+/// Since when pods of the set are ended on purpose: it is held, or a Job says so.
+fn disrupted_since(set: &JobSet, children: &Children) -> Option<Timestamp> {
+    let held = api_conditions::find(set.conditions(), condition::SUSPENDED)
+        .filter(|held| held.status == "True")
+        .map(|held| held.last_transition_time.0);
+    let told = children.current().filter_map(|job| {
+        let target = holds(job, job_condition::FAILURE_TARGET)?;
+        let disrupted = target.reason.as_deref() == Some(job_condition::REASON_PODS_DISRUPTED);
+        let time = target.last_transition_time.as_ref();
+        disrupted.then_some(time.map_or(Timestamp::MIN, |time| time.0))
+    });
+    told.chain(held).min()
+}
+
+/// When the failure of a Job was decided; its pods may have taken longer to end.
+fn failed_at(job: &Job) -> Option<Timestamp> {
+    let decided =
+        holds(job, job_condition::FAILURE_TARGET).or_else(|| holds(job, job_condition::FAILED))?;
+    decided.last_transition_time.as_ref().map(|time| time.0)
 }
 
 fn with_job(message: &str, job: &Job) -> String {
@@ -147,11 +190,54 @@ mod tests {
         Arc::new(serde_json::from_value(job).expect("a valid job"))
     }
 
-    fn jobs() -> Vec<Arc<Job>> {
-        vec![
-            failed("demo-node-0", "node", "BackoffLimitExceeded", 20),
-            failed("demo-data-0", "data", "DeadlineExceeded", 10),
-        ]
+    fn jobs() -> Children {
+        Children {
+            failed: vec![
+                failed("demo-node-0", "node", "BackoffLimitExceeded", 20),
+                failed("demo-data-0", "data", "DeadlineExceeded", 10),
+            ],
+            ..Children::default()
+        }
+    }
+
+    /// A Job whose pods are being ended since `second` because some of them were deleted.
+    fn disrupted(second: i64) -> Arc<Job> {
+        let mut job = (*failed("demo-other-0", "other", "PodsDisrupted", second)).clone();
+        let conditions = job
+            .status
+            .as_mut()
+            .and_then(|status| status.conditions.as_mut());
+        conditions.expect("conditions")[0].type_ = "FailureTarget".into();
+        Arc::new(job)
+    }
+
+    #[rstest]
+    #[case::nothing(None, None, "ReachedMaxRestarts")]
+    #[case::held_before(Some(10), None, "RestartAfterDisruption")]
+    #[case::held_after_the_first_failed(Some(11), None, "ReachedMaxRestarts")]
+    #[case::another_was_disrupted_before(None, Some(9), "RestartAfterDisruption")]
+    #[case::another_was_disrupted_later(None, Some(15), "ReachedMaxRestarts")]
+    fn what_ends_on_purpose_is_no_failure(
+        #[case] held: Option<i64>,
+        #[case] other: Option<i64>,
+        #[case] want: &str,
+    ) {
+        let mut set = set(&json!({}), 0);
+        let held = held.map(|second| {
+            let time = crate::clock::stamp(Timestamp::from_second(second).expect("a moment"));
+            json!({ "type": "Suspended", "status": "True", "reason": "x", "message": "", "lastTransitionTime": time })
+        });
+        let status = json!({ "conditions": held.into_iter().collect::<Vec<_>>() });
+        set.status = Some(serde_json::from_value(status).expect("a status"));
+        let mut children = jobs();
+        children.active.extend(other.map(disrupted));
+        let response = respond(&set, &children).expect("a response");
+        assert_eq!(outcome(&response).0, want);
+        let free = want == "RestartAfterDisruption";
+        assert_eq!(
+            free,
+            matches!(response, Response::Restart { counts: false, .. })
+        );
     }
 
     fn outcome(response: &Response) -> (&'static str, &str) {
@@ -165,7 +251,8 @@ mod tests {
 
     #[test]
     fn without_failures_there_is_nothing_to_do() {
-        assert_eq!(respond(&set(&json!({ "maxRestarts": 1 }), 0), &[]), None);
+        let none = Children::default();
+        assert_eq!(respond(&set(&json!({ "maxRestarts": 1 }), 0), &none), None);
     }
 
     #[rstest]

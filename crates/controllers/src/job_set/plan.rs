@@ -1,11 +1,13 @@
 //! The third step: from the Jobs of a set to what is done about them. Pure.
 //!
 //! What ends or restarts a set is first written down in its status and acted upon in the next reconcile, which the
-//! status itself triggers. So a crash at any point finds the decision on record, and never makes it twice.
+//! status itself triggers. So a crash at any point finds the decision on record, and never makes it twice. That a set
+//! is held is written down before its Jobs are: what ends after that is no failure.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use astrago_api::conditions::job_set as condition;
+use astrago_api::conditions::{job as job_condition, job_set as condition};
 use astrago_api::{JobSet, JobSetStatus, RestartStrategy, conditions as api_conditions};
 use astrago_plan::{jobs_of, service_of, volume_claims_of};
 use jiff::Timestamp;
@@ -14,7 +16,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Service};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::children::{Children, is_suspended, template_of};
+use super::children::{Children, holds, is_suspended, template_of};
 use super::counts::counts;
 use super::failure_policy::{Response, respond};
 use super::fetch::Observed;
@@ -62,7 +64,7 @@ pub(crate) fn plan(job_set: &JobSet, observed: &Observed, now: Timestamp) -> Pla
     };
     let mut status = job_set.status.clone().unwrap_or_default();
     status.replicated_jobs_status = counts(job_set, &children);
-    if let Some(response) = respond(job_set, &children.failed) {
+    if let Some(response) = respond(job_set, &children) {
         carry_out(job_set, response, &mut status, &mut plan, now);
     } else if success_policy::met(job_set, &children.succeeded) {
         let claim = Claim {
@@ -73,14 +75,51 @@ pub(crate) fn plan(job_set: &JobSet, observed: &Observed, now: Timestamp) -> Pla
         };
         finish(job_set, claim, &mut status, &mut plan, now);
     } else {
+        let was_held = api_conditions::is_true(job_set.conditions(), condition::SUSPENDED);
+        let leaving = was_held && !job_set.is_suspended() && !is_at_rest(&children);
+        let hold = job_set.is_suspended() || leaving;
         let startup = startup(job_set, &status.replicated_jobs_status);
         note_startup(job_set, &startup, &mut status, &mut plan, now);
-        note_suspension(job_set, &mut status, &mut plan, now);
-        plan.patch = suspensions(job_set, &children, &startup);
-        create(job_set, observed, &children, &startup, &mut plan);
+        note_suspension(job_set, hold, &mut status, &mut plan, now);
+        plan.patch = suspensions(job_set, hold, &children, &startup);
+        if !leaving {
+            create(job_set, observed, &children, &startup, &mut plan);
+        }
     }
     plan.status = Some(status);
     plan
+}
+
+/// What is done about a set that cannot run: it has failed, and says of what.
+pub(crate) fn refuse(job_set: &JobSet, problem: &str, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    if job_set.metadata.deletion_timestamp.is_none() {
+        let mut status = job_set.status.clone().unwrap_or_default();
+        let claim = Claim {
+            kind: condition::FAILED,
+            holds: true,
+            reason: condition::REASON_INVALID,
+            message: problem,
+        };
+        finish(job_set, claim, &mut status, &mut plan, now);
+        plan.status = Some(status);
+    }
+    plan
+}
+
+/// The counts of a set that ended: those of its end stay, though Jobs go, and nothing runs any more.
+fn last_counts(job_set: &JobSet, children: &Children) -> Option<JobSetStatus> {
+    let mut status = job_set.status.clone()?;
+    let now = counts(job_set, children);
+    for known in &mut status.replicated_jobs_status {
+        let Some(now) = now.iter().find(|now| now.name == known.name) else {
+            continue;
+        };
+        known.succeeded = known.succeeded.max(now.succeeded);
+        known.failed = known.failed.max(now.failed);
+        (known.ready, known.active, known.suspended) = (now.ready, now.active, now.suspended);
+    }
+    Some(status)
 }
 
 /// A finished set keeps its finished Jobs for their logs, and nothing of it runs.
@@ -104,10 +143,12 @@ fn clean_up(job_set: &JobSet, children: &Children, now: Timestamp) -> Plan {
         Ttl::Until(due) => Plan {
             delete,
             next: Some(due),
+            status: last_counts(job_set, children),
             ..Plan::default()
         },
         Ttl::Keep => Plan {
             delete,
+            status: last_counts(job_set, children),
             ..Plan::default()
         },
     }
@@ -229,9 +270,23 @@ fn note_startup(
     }
 }
 
-fn note_suspension(job_set: &JobSet, status: &mut JobSetStatus, plan: &mut Plan, now: Timestamp) {
+/// Whether all Jobs know that they are held, and nothing of them runs. Only then a set that was held goes on: what
+/// still ends of it ends because it was held.
+fn is_at_rest(children: &Children) -> bool {
+    children.active.iter().all(|job| {
+        let terminating = job.status.as_ref().and_then(|status| status.terminating);
+        holds(job, job_condition::SUSPENDED).is_some() && terminating.unwrap_or(0) == 0
+    })
+}
+
+fn note_suspension(
+    job_set: &JobSet,
+    suspended: bool,
+    status: &mut JobSetStatus,
+    plan: &mut Plan,
+    now: Timestamp,
+) {
     let was_suspended = api_conditions::is_true(&status.conditions, condition::SUSPENDED);
-    let suspended = job_set.is_suspended();
     if suspended == was_suspended {
         return;
     }
@@ -258,17 +313,23 @@ fn note_suspension(job_set: &JobSet, status: &mut JobSetStatus, plan: &mut Plan,
 
 /// Holds the Jobs of a held set, and lets go those of the others that may start. On the way the pods' labels,
 /// annotations and placement follow the set's, which may have changed while it was held.
-fn suspensions(job_set: &JobSet, children: &Children, startup: &Startup) -> Vec<(Arc<Job>, Value)> {
-    let hold = job_set.is_suspended();
-    let wanted = if hold {
-        Vec::new()
-    } else {
-        jobs_of(job_set, job_set.restarts())
-    };
-    let differing = children
+fn suspensions(
+    job_set: &JobSet,
+    hold: bool,
+    children: &Children,
+    startup: &Startup,
+) -> Vec<(Arc<Job>, Value)> {
+    let differing: Vec<_> = children
         .active
         .iter()
-        .filter(|job| is_suspended(job) != hold);
+        .filter(|job| is_suspended(job) != hold)
+        .collect();
+    let wanted: HashMap<String, Job> = if hold || differing.is_empty() {
+        HashMap::new()
+    } else {
+        let jobs = jobs_of(job_set, job_set.restarts()).into_iter();
+        jobs.map(|job| (job.name_any(), job)).collect()
+    };
     let patch = |job: &Arc<Job>| {
         if hold {
             return Some((Arc::clone(job), json!({ "spec": { "suspend": true } })));
@@ -276,9 +337,7 @@ fn suspensions(job_set: &JobSet, children: &Children, startup: &Startup) -> Vec<
         if !startup.allowed.iter().any(|name| name == template_of(job)) {
             return None;
         }
-        let wanted = wanted
-            .iter()
-            .find(|wanted| wanted.metadata.name == job.metadata.name)?;
+        let wanted = wanted.get(job.metadata.name.as_deref()?)?;
         let template = &wanted.spec.as_ref()?.template;
         let (metadata, spec) = (template.metadata.as_ref(), template.spec.as_ref());
         let release = json!({ "spec": {
@@ -297,7 +356,7 @@ fn suspensions(job_set: &JobSet, children: &Children, startup: &Startup) -> Vec<
         } });
         Some((Arc::clone(job), release))
     };
-    differing.filter_map(patch).collect()
+    differing.into_iter().filter_map(patch).collect()
 }
 
 fn create(
@@ -317,9 +376,10 @@ fn create(
         return;
     }
     let wanted = jobs_of(job_set, job_set.restarts()).into_iter();
+    let taken = children.names();
     let missing = wanted.filter(|job| {
         startup.allowed.iter().any(|name| name == template_of(job))
-            && !children.has(&job.name_any())
+            && !taken.contains(job.name_any().as_str())
     });
     plan.create = missing.collect();
     if !plan.create.is_empty() {

@@ -1,29 +1,19 @@
 //! The second step: a JobSet with its defaults filled in, or why it cannot run.
 
-use std::collections::HashSet;
-
 use astrago_api::JobSet;
-use astrago_plan::default_job_set;
+use astrago_plan::{FieldErrors, default_job_set, too_many_pods, validate_job_set};
 
-use super::{Error, Result};
+use super::fetch::Observed;
 
-/// A copy of `job_set` with JobSet's own defaults, if its templates make sense.
-pub(crate) fn validate(job_set: &JobSet) -> Result<JobSet> {
-    let mut names = HashSet::new();
-    for template in &job_set.spec.replicated_jobs {
-        // A dependency must stand before what depends on it; so there are no circles.
-        for dependency in &template.depends_on {
-            if !names.contains(dependency.name.as_str()) {
-                return Err(Error::UnknownDependency {
-                    template: template.name.clone(),
-                    dependency: dependency.name.clone(),
-                });
-            }
+/// A copy of `job_set` with JobSet's own defaults, if it makes sense. One that runs already was taken for good before,
+/// and goes on as long as that is possible at all.
+pub(crate) fn validate(job_set: &JobSet, observed: &Observed) -> Result<JobSet, FieldErrors> {
+    if !job_set.is_finished() {
+        if let Some(error) = too_many_pods(&job_set.spec) {
+            return Err(error.into());
         }
-        if !names.insert(template.name.as_str()) {
-            return Err(Error::DuplicateTemplate {
-                template: template.name.clone(),
-            });
+        if observed.jobs.is_empty() {
+            validate_job_set(job_set)?;
         }
     }
     let mut job_set = job_set.clone();

@@ -1,5 +1,6 @@
 //! From what is observed of a v1 job to what is done about it. Pure.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use astrago_api::legacy::{CleanPodPolicy, LegacyCondition, LegacyJobStatus};
@@ -28,6 +29,9 @@ const DEADLINE: &str = "has failed because it was active longer than specified d
 
 /// So many seconds pods have to end by themselves after the job has succeeded.
 const PATIENCE: i64 = 10;
+
+/// So many pods are made in one go; each of them brings the job back here.
+const MOST_AT_ONCE: usize = 500;
 
 /// What is to be done about a job.
 #[derive(Debug, Default)]
@@ -72,8 +76,14 @@ pub(crate) fn plan(
         return work.plan;
     }
     work.greet();
-    if job.run_policy.suspend == Some(true) {
-        work.hold();
+    let was_held = holds(known, SUSPENDED).is_some();
+    // What is left of a job that was held has to go before it runs again.
+    let leaving = was_held && !observed.pods.is_empty();
+    if job.run_policy.suspend == Some(true) || leaving {
+        let ended = !was_held && work.conclude_if_over();
+        if !ended {
+            work.hold();
+        }
     } else {
         work.resume();
         work.advance();
@@ -140,12 +150,25 @@ impl Work<'_> {
     }
 
     fn advance(&mut self) {
+        if self.conclude_if_over() {
+            return;
+        }
+        let tally = Tally::of(self.job, &self.observed.pods);
+        self.replace(&tally);
+        self.note_running(&tally);
+        self.fill(&tally);
+        self.plan.next = self.deadline();
+    }
+
+    fn deadline(&self) -> Option<Timestamp> {
+        let start = self.status.start_time.as_ref().map(|time| time.0);
+        limit_policy::deadline(&self.job.run_policy, start)
+    }
+
+    /// Ends the job if its pods or its limits say so.
+    fn conclude_if_over(&mut self) -> bool {
         let tally = Tally::of(self.job, &self.observed.pods);
         self.count(&tally);
-        let deadline = limit_policy::deadline(
-            &self.job.run_policy,
-            self.status.start_time.as_ref().map(|time| time.0),
-        );
         if success_policy::succeeded(self.job, &tally) {
             self.conclude(SUCCEEDED, self.message("is successfully completed."));
         } else if let Some(place) = tally.failed(Verdict::Fail).next() {
@@ -161,14 +184,12 @@ impl Work<'_> {
             self.conclude(FAILED, self.message(&what));
         } else if limit_policy::too_many(self.job.run_policy.backoff_limit, self.restarts(&tally)) {
             self.conclude(FAILED, format!("Job {} {BACKOFF_LIMIT}", self.job.name));
-        } else if deadline.is_some_and(|deadline| deadline <= self.now) {
+        } else if self.deadline().is_some_and(|deadline| deadline <= self.now) {
             self.conclude(FAILED, format!("Job {} {DEADLINE}", self.job.name));
         } else {
-            self.replace(&tally);
-            self.note_running(&tally);
-            self.fill(&tally);
-            self.plan.next = deadline;
+            return false;
         }
+        true
     }
 
     /// Counts the pods of every type.
@@ -208,9 +229,10 @@ impl Work<'_> {
             let uid = place.pod.as_deref().and_then(ResourceExt::uid);
             uid.is_some_and(|uid| self.status.replaced_pods.contains(&uid))
         };
+        let counts = |place: &&Place| place.failure.is_some_and(|failure| failure.counts);
         tally
             .failed(Verdict::Replace)
-            .filter(|place| !counted(place))
+            .filter(|place| counts(place) && !counted(place))
             .collect()
     }
 
@@ -276,13 +298,18 @@ impl Work<'_> {
                 .filter(|pod| pod.metadata.deletion_timestamp.is_none())
                 .cloned(),
         );
-        let wanted = |service: &Arc<Service>| {
-            let name = service.name_any();
-            tally
-                .places
-                .iter()
-                .any(|place| self.job.pod_name(place.kind, place.index) == name)
-        };
+        let names: HashSet<_> = tally
+            .places
+            .iter()
+            .map(|place| self.job.pod_name(place.kind, place.index))
+            .collect();
+        let there: HashSet<_> = self
+            .observed
+            .services
+            .iter()
+            .map(|service| service.name_any())
+            .collect();
+        let wanted = |service: &Arc<Service>| names.contains(&service.name_any());
         let surplus = self.observed.services.iter();
         let surplus = surplus.filter(|service| service.metadata.deletion_timestamp.is_none());
         self.plan
@@ -293,13 +320,13 @@ impl Work<'_> {
                 continue;
             };
             let name = self.job.pod_name(place.kind, place.index);
-            let mut services = self.observed.services.iter();
             let leaving = self.observed.leaving_services.contains(&name);
-            if !leaving && !services.any(|service| service.name_any() == name) {
+            if !leaving && !there.contains(&name) {
                 let service = self.job.service(replica, place.index);
                 self.plan.create_services.extend(service);
             }
-            if place.pod.is_none() && !self.observed.leaving_pods.contains(&name) {
+            let room = self.plan.create_pods.len() < MOST_AT_ONCE;
+            if room && place.pod.is_none() && !self.observed.leaving_pods.contains(&name) {
                 self.plan
                     .create_pods
                     .push(self.job.pod(replica, place.index));

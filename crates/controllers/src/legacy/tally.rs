@@ -40,6 +40,8 @@ pub(crate) struct Failure {
     pub(crate) verdict: Verdict,
     /// How it ended, if it ended by itself.
     pub(crate) exit_code: Option<i32>,
+    /// Whether it counts: a pod that was ended on purpose does not, nor one that failed while others were.
+    pub(crate) counts: bool,
 }
 
 impl Tally {
@@ -49,11 +51,13 @@ impl Tally {
             .iter()
             .map(|pod| (pod.name_any(), Arc::clone(pod)))
             .collect();
+        let disrupted = pods.iter().any(|pod| pod::is_interrupted(pod));
         let mut places = Vec::new();
         for replica in &job.replicas {
             for index in 0..replica.count {
                 let pod = by_name.remove(&job.pod_name(replica.kind, index));
-                let failure = pod.as_deref().and_then(|pod| failure(job, replica, pod));
+                let failed = pod.as_deref().filter(|pod| pod::has_failed(pod));
+                let failure = failed.and_then(|pod| failure(job, replica, pod, disrupted));
                 places.push(Place {
                     kind: replica.kind,
                     index,
@@ -86,7 +90,8 @@ impl Tally {
     /// How many pods of a type run, succeeded and failed.
     pub(crate) fn count(&self, kind: &str) -> ReplicaStatus {
         let mut counts = ReplicaStatus::default();
-        for pod in self.of_kind(kind).filter_map(|place| place.pod.as_deref()) {
+        let pods = self.of_kind(kind).filter_map(|place| place.pod.as_deref());
+        for pod in pods.filter(|pod| !pod::is_interrupted(pod)) {
             match pod::phase(pod) {
                 "Running" if pod.metadata.deletion_timestamp.is_none() => counts.active += 1,
                 "Succeeded" => counts.succeeded += 1,
@@ -115,19 +120,26 @@ impl Place {
 
     /// Whether its pod ended well.
     pub(crate) fn succeeded(&self) -> bool {
-        self.pod.as_deref().is_some_and(pod::has_succeeded)
+        let ended = |pod: &Pod| pod::has_succeeded(pod) && !pod::is_interrupted(pod);
+        self.pod.as_deref().is_some_and(ended)
     }
 }
 
-fn failure(job: &TrainingJob, replica: &Replica, pod: &Pod) -> Option<Failure> {
+fn failure(job: &TrainingJob, replica: &Replica, pod: &Pod, disrupted: bool) -> Option<Failure> {
     // One that is being deleted was judged before.
-    if !pod::has_failed(pod) || pod.metadata.deletion_timestamp.is_some() {
+    if pod.metadata.deletion_timestamp.is_some() {
         return None;
     }
     let main = job.main_container(replica).map_or("", |main| &main.name);
     let exit_code = restart_policy::exit_code(pod, main);
+    let verdict = if disrupted {
+        Verdict::Replace
+    } else {
+        judge(replica.restart_policy, exit_code)
+    };
     Some(Failure {
-        verdict: judge(replica.restart_policy, exit_code),
+        verdict,
         exit_code,
+        counts: !disrupted,
     })
 }

@@ -127,11 +127,14 @@ impl World {
             None => self.train_jobs.remove(key),
         };
         // Before it has a JobSet, nothing of it can run: its JobSet has its name.
-        let changed = old != new && self.set_uids.contains_key(key);
-        if changed {
-            self.outdate(&key.namespace);
-        }
-        changed && !self.pending.is_empty()
+        let Some(set) = self.set_uids.get(key).filter(|_| old != new) else {
+            return false;
+        };
+        let own = format!("jobset/{set}/");
+        let groups = self.groups.keys();
+        let groups = groups.filter(|group| group.name.starts_with(&own));
+        self.stale.extend(groups.cloned());
+        !self.pending.is_empty()
     }
 
     pub fn set_priority_class(&mut self, name: &str, class: Option<&PriorityClass>) -> bool {

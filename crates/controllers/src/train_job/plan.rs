@@ -6,7 +6,7 @@ use astrago_plan::{Options, deadline, effective_ttl, plan_train_job};
 use jiff::Timestamp;
 
 use super::fetch::Observed;
-use super::status::{Fatal, ended, status};
+use super::status::{Fatal, ended, resumption_until, status};
 use crate::events::{Notice, reference};
 use crate::ttl_policy::{Ttl, ttl};
 
@@ -71,8 +71,11 @@ pub(crate) fn plan(job: &TrainJob, observed: &Observed, options: &Options, now: 
     }
     let new = status(job, job_set, fatal.as_ref(), now);
     tell(job, &new, &mut plan);
+    let told = resumption_until(job, &new).filter(|until| *until > now);
     if ended(&new) {
         plan.next = None;
+    } else if told.is_some() {
+        plan.next = told;
     } else if plan.next.is_none() && deadline_after_resumption(job, &new) {
         // The clock starts with the status that we are about to write.
         plan.next = job

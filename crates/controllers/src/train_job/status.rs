@@ -1,12 +1,20 @@
 //! The status of a TrainJob: exactly what Kubeflow Trainer's clients expect, and no condition more.
+//!
+//! Its SDK takes a job for running only while it has no condition at all. So `Suspended=False`, which tells of a
+//! resumption, goes again after a while, unless a deadline counts from it.
 
 use astrago_api::conditions::{
     self as api_conditions, job_set as set_condition, train_job as condition,
 };
 use astrago_api::{JobSet, JobStatus, TrainJob, TrainJobStatus};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+use crate::clock::after;
 use crate::conditions::{Claim, set};
+
+/// For so many seconds a job says that it was resumed.
+const RESUMPTION: i64 = 10;
 
 /// Why a job cannot run and never will.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +52,13 @@ pub(crate) fn status(
         };
         set(&mut status.conditions, claim, generation, now);
     }
+    // `kubectl get` shows the first condition that holds.
+    let is_end = |known: &Condition| {
+        [condition::COMPLETE, condition::FAILED].contains(&known.type_.as_str())
+    };
+    status
+        .conditions
+        .sort_by_key(|known| !is_end(known) && known.status == "True");
     status
 }
 
@@ -62,7 +77,13 @@ fn note_suspension(job: &TrainJob, status: &mut TrainJobStatus, now: Timestamp) 
             condition::MESSAGE_SUSPENDED,
         ),
         (false, true) => (false, condition::REASON_RESUMED, condition::MESSAGE_RESUMED),
-        (false, false) => return,
+        (false, false) => {
+            if resumption_until(job, status).is_some_and(|until| until <= now) {
+                let kept = |known: &Condition| known.type_ != condition::SUSPENDED;
+                status.conditions.retain(kept);
+            }
+            return;
+        }
     };
     let claim = Claim {
         kind: condition::SUSPENDED,
@@ -71,6 +92,13 @@ fn note_suspension(job: &TrainJob, status: &mut TrainJobStatus, now: Timestamp) 
         message,
     };
     set(&mut status.conditions, claim, job.metadata.generation, now);
+}
+
+/// Until when the status of `job` tells that it was resumed, if it does and not for good.
+pub(crate) fn resumption_until(job: &TrainJob, status: &TrainJobStatus) -> Option<Timestamp> {
+    let resumed = api_conditions::find(&status.conditions, condition::SUSPENDED)
+        .filter(|known| known.status == "False" && job.spec.active_deadline_seconds.is_none())?;
+    Some(after(resumed.last_transition_time.0, RESUMPTION))
 }
 
 /// Takes over the end of the JobSet, with its reason, message and time.
@@ -181,7 +209,7 @@ mod tests {
         vec![("Suspended", "True", "Suspended", 50)])]
     #[case::let_go(false, json!([condition("Suspended", "True", "Suspended", "TrainJob is suspended", 50)]), json!([]),
         vec![("Suspended", "False", "Resumed", 100)])]
-    #[case::running_again(false, json!([condition("Suspended", "False", "Resumed", "TrainJob is resumed", 60)]), json!([]),
+    #[case::running_again(false, json!([condition("Suspended", "False", "Resumed", "TrainJob is resumed", 95)]), json!([]),
         vec![])]
     #[case::complete(false, json!([]),
         json!([condition("Completed", "True", "AllJobsCompleted", "jobset completed successfully", 90)]),
@@ -205,6 +233,42 @@ mod tests {
         assert_eq!(told(&status), want);
         assert_eq!(status.jobs_status.len(), 1);
         assert_eq!(status.jobs_status[0].active, 1);
+    }
+
+    #[test]
+    fn a_resumption_is_forgotten_after_a_while_unless_a_deadline_counts_from_it() {
+        let resumed = json!([condition(
+            "Suspended",
+            "False",
+            "Resumed",
+            "TrainJob is resumed",
+            90
+        )]);
+        let mut job = job(false, &resumed);
+        assert_eq!(status(&job, None, None, at(99)).conditions.len(), 1);
+        assert_eq!(status(&job, None, None, at(100)).conditions.len(), 0);
+        job.spec.active_deadline_seconds = Some(60);
+        assert_eq!(status(&job, None, None, at(100)).conditions.len(), 1);
+    }
+
+    #[test]
+    fn a_job_that_ends_while_it_is_held_says_first_how_it_ended() {
+        let held = json!([condition(
+            "Suspended",
+            "True",
+            "Suspended",
+            "TrainJob is suspended",
+            50
+        )]);
+        let done = condition("Completed", "True", "AllJobsCompleted", "done", 90);
+        let status = status(
+            &job(true, &held),
+            Some(&job_set(&json!([done]))),
+            None,
+            at(100),
+        );
+        let kinds: Vec<_> = told(&status).iter().map(|told| told.0).collect();
+        assert_eq!(kinds, ["Complete", "Suspended"]);
     }
 
     #[test]

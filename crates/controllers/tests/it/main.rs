@@ -9,9 +9,11 @@
 
 mod any_order;
 mod faults;
+mod job_set_admission;
 mod legacy;
 mod legacy_admission;
 mod lifecycle;
+mod on_purpose;
 mod queue;
 mod refusals;
 mod scheduler;

@@ -1,7 +1,7 @@
 //! Everything that is wrong with a v1 job, at once, each with its field.
 
-use astrago_api::legacy::{ElasticPolicy, MOST_REPLICAS, ReplicaSpec, RunPolicy};
-use astrago_api::names;
+use astrago_api::legacy::{ElasticPolicy, ReplicaSpec, RunPolicy};
+use astrago_api::{MOST_PODS, names};
 
 use super::Framework;
 use super::kinds::{Details, LegacyKind};
@@ -50,6 +50,13 @@ impl Check<'_> {
             self.invalid(
                 format!("spec.{}", self.framework.spec_key),
                 "must have at least one replica",
+            );
+        }
+        let pods = specs.values().map(|spec| i64::from(spec.count().max(0)));
+        if pods.sum::<i64>() > i64::from(MOST_PODS) {
+            self.invalid(
+                format!("spec.{}", self.framework.spec_key),
+                format!("must have at most {MOST_PODS} replicas in all"),
             );
         }
         self.run_policy(job.run_policy());
@@ -102,8 +109,8 @@ impl Check<'_> {
         let field = format!("{path}.replicas");
         if self.framework.is_single(kind) && count != 1 {
             self.invalid(field, "must be 1");
-        } else if !(0..=MOST_REPLICAS).contains(&count) {
-            self.invalid(field, format!("must be from 0 to {MOST_REPLICAS}"));
+        } else if !(0..=MOST_PODS).contains(&count) {
+            self.invalid(field, format!("must be from 0 to {MOST_PODS}"));
         }
         let path = format!("{path}.template.spec.containers");
         let containers = spec.template.spec.as_ref().map(|pod| &pod.containers);

@@ -1,7 +1,7 @@
 //! `spec.trainer`: counts, resources, and variables that belong to the framework.
 
 use astrago_api::quantity::Amount;
-use astrago_api::{TrainJob, Trainer};
+use astrago_api::{MOST_PODS, TrainJob, Trainer};
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
@@ -9,7 +9,7 @@ use crate::error::FieldError;
 use crate::policy::{mpi, torch, xgboost};
 use crate::runtime::Runtime;
 use crate::template;
-use crate::{TRAINER_CONTAINER, resources};
+use crate::{TRAINER_CONTAINER, nodes, resources};
 
 pub(super) fn check(job: &TrainJob, runtime: Runtime<'_>, errors: &mut Vec<FieldError>) {
     let template = &runtime.spec.template.spec;
@@ -19,17 +19,33 @@ pub(super) fn check(job: &TrainJob, runtime: Runtime<'_>, errors: &mut Vec<Field
         errors.push(FieldError::invalid("spec.runtimeRef", message));
     }
     check_env_injection(runtime, errors);
+    check_nodes(job, runtime, errors);
     let Some(trainer) = &job.spec.trainer else {
         return;
     };
-    if trainer.num_nodes.is_some_and(|nodes| nodes < 1) {
-        let message = "should be greater than or equal to 1";
-        errors.push(FieldError::invalid("spec.trainer.numNodes", message));
-    }
     check_processes(trainer, runtime, errors);
     check_reserved_env(trainer, runtime, errors);
     if let Some(resources) = &trainer.resources_per_node {
         check_resources(resources, runtime, errors);
+    }
+}
+
+fn check_nodes(job: &TrainJob, runtime: Runtime<'_>, errors: &mut Vec<FieldError>) {
+    if job.num_nodes().is_some_and(|nodes| nodes < 1) {
+        let message = "should be greater than or equal to 1";
+        errors.push(FieldError::invalid("spec.trainer.numNodes", message));
+    }
+    let (nodes, _) = nodes::num_nodes(job, runtime);
+    if nodes > MOST_PODS {
+        let (field, message) = if job.num_nodes().is_some() {
+            let message = format!("should be less than or equal to {MOST_PODS}");
+            ("spec.trainer.numNodes", message)
+        } else {
+            let message =
+                format!("the runtime asks for {nodes} nodes; a job has at most {MOST_PODS} pods");
+            ("spec.runtimeRef", message)
+        };
+        errors.push(FieldError::invalid(field, message));
     }
 }
 

@@ -262,30 +262,7 @@ fn a_rank_is_not_filled_while_its_pod_is_on_the_way_out() {
         plan.status.as_ref().and_then(|status| status.terminating),
         Some(1)
     );
-    assert_eq!(plan.status.and_then(|status| status.failed), Some(1));
-}
-
-#[test]
-fn a_pod_that_vanished_while_it_ran_counts_once() {
-    let valid = validate(Arc::new(job(indexed(1), running()))).expect("a valid job");
-    let observed = Observed {
-        lost: vec![pod(0, 0, "Running", 0)],
-        ..Observed::default()
-    };
-    let plan = plan(&valid, &observed, at(START + 1));
-    assert_eq!(
-        plan.status.as_ref().and_then(|status| status.failed),
-        Some(1)
-    );
-    assert_eq!(pod::count(&plan.create[0], pod::FAILURES), 1);
-    // With the successor there and the loss settled, it is still one.
-    let status = serde_json::to_value(plan.status).expect("a status");
-    let after = decide(
-        &job(indexed(1), status),
-        vec![pod(0, 1, "Running", 0)],
-        START + 2,
-    );
-    assert_eq!(after.status.and_then(|status| status.failed), Some(1));
+    assert_eq!(plan.status.and_then(|status| status.failed), None);
 }
 
 #[test]
@@ -325,19 +302,22 @@ fn a_suspended_job_loses_its_pods_and_no_failure_is_counted() {
     assert!(holds(&held, "Suspended", "JobSuspended"));
     let status = held.status.expect("a status");
     assert_eq!((status.start_time.clone(), status.failed), (None, None));
-    // Resumed while the old pod is still on its way out.
+    // Let go while the old pod is still on its way out: it is held until that is gone.
     let status = serde_json::to_value(status).expect("a status");
-    let resumed = decide(
-        &job(indexed(1), status),
+    let leaving = decide(
+        &job(indexed(1), status.clone()),
         vec![terminating(&live)],
         START + 5,
     );
-    assert!(resumed.create.is_empty());
+    assert!(leaving.create.is_empty());
+    assert!(holds(&leaving, "Suspended", "JobSuspended"));
+    let resumed = decide(&job(indexed(1), status), vec![], START + 6);
+    assert_eq!(created(&resumed), [0]);
     assert!(holds(&resumed, "Suspended", "JobResumed"));
     let status = resumed.status.expect("a status");
     assert_eq!(
         (status.start_time, status.failed),
-        (Some(stamp(at(START + 5))), None)
+        (Some(stamp(at(START + 6))), None)
     );
 }
 

@@ -168,8 +168,24 @@ fn a_finished_set_stops_what_still_runs_and_goes_when_its_time_is_up() {
     assert_eq!(before.delete.len(), 1);
     assert_eq!(template_of(&before.delete[0]), "node");
     assert_eq!(before.next, Some(at(70)));
-    assert!(before.status.is_none());
+    assert_eq!(before.status, set.status);
     assert!(plan(&set, &observed(jobs), at(70)).expired);
+}
+
+#[test]
+fn the_counts_of_a_finished_set_are_those_of_its_end_and_nothing_is_active() {
+    let condition = json!({ "type": "Completed", "status": "True", "reason": "x", "message": "",
+                            "lastTransitionTime": stamp(at(10)) });
+    let count = |name: &str, succeeded: i32, active: i32| json!({ "name": name, "ready": active, "succeeded": succeeded, "failed": 0, "active": active, "suspended": 0 });
+    let set = job_set(|set| {
+        set["status"] = json!({ "conditions": [condition], "restarts": 0,
+            "replicatedJobsStatus": [count("node", 0, 1), count("data", 1, 0)] });
+    });
+    let left = plan(&set, &observed(vec![]), at(20))
+        .status
+        .expect("a status");
+    let counts = serde_json::to_value(left.replicated_jobs_status).expect("counts");
+    assert_eq!(counts, json!([count("node", 0, 0), count("data", 1, 0)]));
 }
 
 #[test]
@@ -195,9 +211,20 @@ fn a_held_set_holds_its_jobs_and_lets_them_go_with_the_placement_of_then() {
                             "lastTransitionTime": stamp(at(10)) });
     resumed.status =
         serde_json::from_value(json!({ "conditions": [suspended] })).expect("a valid status");
-    let go = plan(
+    // Not before the Job itself knows that it is held: what still ends of it ends because of that.
+    let early = plan(
         &resumed,
         &observed(vec![job(&suspended_set, "data", 0, "")]),
+        at(15),
+    );
+    assert!(early.patch.is_empty() && early.create.is_empty());
+    assert!(api_conditions::is_true(
+        &early.status.expect("a status").conditions,
+        "Suspended"
+    ));
+    let go = plan(
+        &resumed,
+        &observed(vec![job(&suspended_set, "data", 0, "Suspended")]),
         at(20),
     );
     assert_eq!(go.patch[0].1["spec"]["suspend"], json!(false));

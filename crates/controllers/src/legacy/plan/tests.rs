@@ -251,7 +251,7 @@ fn a_held_job_keeps_nothing_and_its_time_begins_anew(#[case] clean: &str) {
             json!({ "cleanPodPolicy": clean, "suspend": suspend, "activeDeadlineSeconds": 10 });
         master_and_worker(policy, "OnFailure")
     };
-    let observed = pods(&[("j-master-0", "Succeeded"), ("j-worker-0", "Running")]);
+    let observed = pods(&[("j-master-0", "Running"), ("j-worker-0", "Succeeded")]);
     let before = pods(&[("j-master-0", "Running"), ("j-worker-0", "Running")]);
     let known = decide(&policy(false), &LegacyJobStatus::default(), &before, 1);
     let held = decide(
@@ -270,6 +270,14 @@ fn a_held_job_keeps_nothing_and_its_time_begins_anew(#[case] clean: &str) {
         .map(|kind| kind.active)
         .sum();
     assert_eq!(active, 0);
+    // Let go while a pod is left that ended meanwhile: it stays held until that is gone.
+    let left = pods(&[("j-master-0", "Succeeded")]);
+    let leaving = decide(&policy(false), &status, &left, 400);
+    assert_eq!(
+        (leaving.create_pods.len(), leaving.delete_pods.len()),
+        (0, 1)
+    );
+    assert!(leaving.status.is_none());
     let resumed = decide(&policy(false), &status, &Observed::default(), 500);
     assert_eq!(
         (resumed.create_pods.len(), resumed.next),

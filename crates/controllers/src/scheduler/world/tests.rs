@@ -229,6 +229,16 @@ fn a_named_gang_without_a_size_has_that_of_its_job() {
 }
 
 #[test]
+fn a_pod_that_came_with_its_node_holds_room_there_before_it_runs() {
+    let mut world = World::default();
+    world.set_node("n", Some(&node("n", 4)));
+    add(&mut world, "a", &json!({ "spec": { "nodeName": "n" } }));
+    assert!(!world.has_pending());
+    let free = world.snapshot(at(1)).cluster.free[0].get(CPU);
+    assert_eq!(free, Amount::whole(3));
+}
+
+#[test]
 fn a_pod_that_was_just_bound_holds_its_room_until_the_watch_says_so() {
     let mut world = World::default();
     world.set_node("n", Some(&node("n", 4)));

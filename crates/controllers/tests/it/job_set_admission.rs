@@ -1,0 +1,249 @@
+//! What the API server refuses of JobSets, and of changes to TrainJobs, by the rules in their definitions; and what
+//! becomes of what was stored before there were rules.
+
+use astrago_api::{JobSet, TrainJob};
+use astrago_testkit::{Plane, train_job};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+fn template(name: &str) -> Value {
+    json!({ "name": name, "template": { "spec": { "parallelism": 1, "completions": 1, "template": { "spec": {
+        "containers": [{ "name": "node", "image": "i" }] } } } } })
+}
+
+fn set(place: &str, value: &Value) -> JobSet {
+    let mut set = json!({
+        "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": { "name": "demo" },
+        "spec": { "replicatedJobs": [template("data"), template("node")] },
+    });
+    let (parent, name) = place.rsplit_once('/').unwrap();
+    set.pointer_mut(parent).unwrap()[name] = value.clone();
+    serde_json::from_value(set).expect("the form of a set")
+}
+
+async fn problem(plane: &Plane, set: &JobSet) -> Option<String> {
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let error = plane.api::<JobSet>().create(&dry, set).await.err()?;
+    let kube::Error::Api(status) = error else {
+        panic!("{error}")
+    };
+    assert_eq!(status.code, 422, "{status:?}");
+    Some(status.message.clone())
+}
+
+#[tokio::test]
+async fn a_bad_set_is_refused_with_its_field() {
+    let plane = Plane::start().await;
+    let rule = |rule: Value| json!({ "maxRestarts": 1, "rules": [rule] });
+    let depends = |name: &str| json!([{ "name": name, "status": "Ready" }]);
+    let bad: Vec<(&str, Value, &str)> = vec![
+        (
+            "/spec/replicatedJobs/1/dependsOn",
+            depends("no"),
+            "spec.replicatedJobs",
+        ),
+        (
+            "/spec/replicatedJobs/0/dependsOn",
+            depends("node"),
+            "spec.replicatedJobs",
+        ),
+        (
+            "/spec/replicatedJobs/1/dependsOn",
+            depends("node"),
+            "spec.replicatedJobs",
+        ),
+        (
+            "/spec/replicatedJobs/1/name",
+            json!("n".repeat(50)),
+            "pod names generated",
+        ),
+        (
+            "/spec/replicatedJobs/1/name",
+            json!("n".repeat(60)),
+            "job names generated",
+        ),
+        (
+            "/spec/replicatedJobs/1/groupName",
+            json!("1st"),
+            "groupName",
+        ),
+        (
+            "/spec/replicatedJobs/1/replicas",
+            json!(i32::MAX),
+            "spec.replicatedJobs[1].replicas",
+        ),
+        (
+            "/spec/replicatedJobs/1/template/spec/parallelism",
+            json!(i32::MAX),
+            "parallelism",
+        ),
+        (
+            "/spec/replicatedJobs/1/template/spec/completions",
+            json!(i32::MAX),
+            "completions",
+        ),
+        (
+            "/spec/network",
+            json!({ "subdomain": "Sub" }),
+            "spec.network.subdomain",
+        ),
+        ("/spec/managedBy", json!("somebody"), "spec.managedBy"),
+        (
+            "/spec/successPolicy",
+            json!({ "operator": "All", "targetReplicatedJobs": ["no"] }),
+            "spec.successPolicy",
+        ),
+        (
+            "/spec/failurePolicy",
+            rule(json!({ "action": "FailJobSet", "targetReplicatedJobs": ["no"] })),
+            "failurePolicy",
+        ),
+        (
+            "/spec/failurePolicy",
+            rule(json!({ "action": "FailJobSet", "onJobFailureReasons": ["Bad"] })),
+            "Reasons",
+        ),
+        (
+            "/spec/failurePolicy",
+            rule(json!({ "action": "FailJobSet", "name": "1a" })),
+            "failurePolicy.rules[0].name",
+        ),
+        (
+            "/spec/failurePolicy",
+            rule(json!({ "action": "RestartJob" })),
+            "RestartJobSet",
+        ),
+        (
+            "/spec/failurePolicy",
+            json!({ "restartStrategy": "InPlaceRestart" }),
+            "Recreate",
+        ),
+        (
+            "/spec/coordinator",
+            json!({ "replicatedJob": "no" }),
+            "spec.coordinator",
+        ),
+        (
+            "/spec/coordinator",
+            json!({ "replicatedJob": "node", "jobIndex": 1 }),
+            "spec.coordinator.jobIndex",
+        ),
+        (
+            "/spec/coordinator",
+            json!({ "replicatedJob": "node", "podIndex": 1 }),
+            "spec.coordinator.podIndex",
+        ),
+    ];
+    for (place, value, want) in bad {
+        let told = problem(&plane, &set(place, &value)).await;
+        assert!(
+            told.as_ref().is_some_and(|told| told.contains(want)),
+            "{place} {value}: {told:?}"
+        );
+    }
+    let good: Vec<(&str, Value)> = vec![
+        ("/spec/replicatedJobs/1/dependsOn", depends("data")),
+        (
+            "/spec/failurePolicy",
+            rule(json!({ "action": "FailJobSet", "onJobFailureReasons": ["DeadlineExceeded"] })),
+        ),
+        ("/spec/coordinator", json!({ "replicatedJob": "node" })),
+        ("/spec/managedBy", json!("kueue.x-k8s.io/multikueue")),
+        ("/spec/suspend", json!(true)),
+    ];
+    for (place, value) in good {
+        assert_eq!(problem(&plane, &set(place, &value)).await, None, "{place}");
+    }
+}
+
+/// As after an upgrade: the definition had no rules when the objects were stored.
+async fn without_rules(plane: &Plane, plural: &str) {
+    let name = if plural == "jobsets" {
+        "jobsets.jobset.x-k8s.io"
+    } else {
+        "trainjobs.trainer.kubeflow.org"
+    };
+    let definitions: Api<CustomResourceDefinition> = Api::all(plane.client.clone());
+    let found = definitions.get(name).await.expect("the definition");
+    let mut versions = serde_json::to_value(found.spec.versions).expect("versions");
+    versions[0]["schema"] = json!({ "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } });
+    let patch = Patch::Merge(json!({ "spec": { "versions": versions } }));
+    definitions
+        .patch(name, &PatchParams::default(), &patch)
+        .await
+        .expect("the definition");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_stored_and_cannot_be_planned_has_failed_and_says_why() {
+    let plane = Plane::start().await;
+    without_rules(&plane, "jobsets").await;
+    without_rules(&plane, "trainjobs").await;
+    plane
+        .create(&set("/spec/replicatedJobs/1/replicas", &json!(i32::MAX)))
+        .await;
+    plane
+        .create(&train_job("huge").nodes(i32::MAX).build())
+        .await;
+    plane.run_controllers();
+    let failed = |conditions: &[Condition], field: &str| {
+        let failed = astrago_api::conditions::find(conditions, "Failed");
+        failed.is_some_and(|failed| failed.message.contains(field))
+    };
+    plane
+        .until("has failed", "demo", |set: &JobSet| {
+            failed(set.conditions(), "spec.replicatedJobs[1].replicas")
+        })
+        .await;
+    plane
+        .until("has failed", "huge", |job: &TrainJob| {
+            failed(job.conditions(), "spec.trainer.numNodes")
+        })
+        .await;
+    assert!(plane.list::<Job>().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_to_the_runtime_are_refused_while_the_job_runs() {
+    let plane = Plane::start().await;
+    plane.run_controllers();
+    plane.create(&train_job("demo").nodes(1).build()).await;
+    plane.node.running("demo-node-0", 0).await;
+    let selector = json!({ "nodeSelector": { "disk": "ssd" } });
+    let overrides = json!([{ "targetJobs": [{ "name": "node" }], "spec": selector }]);
+    let patches = json!([{ "manager": "acme.io/me", "trainingRuntimeSpec": { "template": { "spec": {
+        "replicatedJobs": [{ "name": "node", "template": { "spec": { "template": { "spec": selector } } } }] } } } }]);
+    let jobs = plane.api::<TrainJob>();
+    let change = async |spec: Value| {
+        let patch = Patch::Merge(json!({ "spec": spec }));
+        jobs.patch("demo", &PatchParams::default(), &patch).await
+    };
+    for (field, value) in [
+        ("podTemplateOverrides", overrides),
+        ("runtimePatches", patches),
+    ] {
+        let refused = change(json!({ field: value })).await.expect_err(field);
+        let kube::Error::Api(status) = refused else {
+            panic!("{refused}")
+        };
+        let want = format!(
+            "spec.{field}: Forbidden: {field} can only be modified when the TrainJob is suspended"
+        );
+        assert!(
+            status.code == 422 && status.message.contains(&want),
+            "{}",
+            status.message
+        );
+        change(json!({ field: value, "suspend": true }))
+            .await
+            .expect(field);
+        change(json!({ "suspend": false })).await.expect(field);
+    }
+}
