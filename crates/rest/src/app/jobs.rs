@@ -168,7 +168,8 @@ fn waiting(context: &Context, job: &Job) -> Waiting {
 }
 
 /// How many of the last lines are looked at for the cause of a failure.
-const TAIL: usize = 200;
+/// Enough for the tracebacks of all processes of a node, and what their launcher says after them.
+const TAIL: usize = 1000;
 
 fn failure(context: &Context, job: &Job) -> Option<Failure> {
     let uid = job.job.uid().unwrap_or_default();

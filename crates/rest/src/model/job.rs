@@ -385,6 +385,9 @@ pub struct Failure {
     /// The node that failed first.
     pub worker: Option<i64>,
     pub exit_code: Option<i32>,
+    /// Whether the same code would fail in the same way again: a syntax error, a missing module, wrong arguments.
+    #[serde(default)]
+    pub permanent: bool,
     /// The log lines that show it.
     pub evidence: Vec<String>,
     pub hint: Option<String>,
