@@ -25,8 +25,9 @@ from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
 EPOCHS = int(os.environ.get("EPOCHS", "12"))
-BATCH_SIZE = int(os.environ.get("BATCH_SIZE", "32"))
-LEARNING_RATE = float(os.environ.get("LEARNING_RATE", "0.002"))
+# Of all processes together, so that their number changes the speed and not the result.
+BATCH_SIZE = int(os.environ.get("BATCH_SIZE", "64"))
+LEARNING_RATE = float(os.environ.get("LEARNING_RATE", "0.003"))
 TARGET_ACCURACY = float(os.environ.get("TARGET_ACCURACY", "0.95"))
 CHECKPOINT_DIR = os.environ.get("CHECKPOINT_DIR")
 
@@ -42,7 +43,7 @@ def main():
 
     train_data, test_images, test_labels = load_data(device)
     sampler = DistributedSampler(train_data, num_replicas=world, rank=rank, seed=0)
-    loader = DataLoader(train_data, batch_size=BATCH_SIZE, sampler=sampler)
+    loader = DataLoader(train_data, batch_size=max(1, BATCH_SIZE // world), sampler=sampler)
 
     model = DistributedDataParallel(
         nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10)).to(device)

@@ -1179,6 +1179,8 @@ export interface components {
             exit_code?: number | null;
             hint?: string | null;
             kind: components["schemas"]["FailureKind"];
+            /** @description Whether the same code would fail in the same way again: a syntax error, a missing module, wrong arguments. */
+            permanent?: boolean;
             /** @description One or two sentences for the person who wrote the code. */
             summary: string;
             /**
@@ -1226,6 +1228,11 @@ export interface components {
             max_restarts?: number | null;
             /** @description The latest value of each metric. */
             metrics: components["schemas"]["Metric"][];
+            /**
+             * Format: int64
+             * @description How many values were not kept because the job has too many metrics (more than 100).
+             */
+            metrics_left_out?: number;
             nodes: components["schemas"]["JobNode"][];
             /** @description The digest of the folder that it runs, where it was given one. */
             snapshot?: string | null;
@@ -1398,19 +1405,20 @@ export interface components {
             name: string;
             /** @description The points over time, thinned out; present in the answer about one metric or curve. */
             points?: components["schemas"]["MetricPoint"][];
-            /** Format: double */
-            value: number;
+            /** @description The latest. */
+            value: components["schemas"]["MetricValue"];
         };
         MetricPoint: {
             /** Format: double */
             step?: number | null;
             /** Format: date-time */
             time: string;
-            /** Format: double */
-            value: number;
+            value: components["schemas"]["MetricValue"];
             /** Format: int64 */
             worker: number;
         };
+        /** @description A number, or the name of what JSON has no number for, as Protocol Buffers write it in JSON. */
+        MetricValue: number | components["schemas"]["NotFinite"];
         Namespace: {
             jobs: number;
             name: string;
@@ -1453,6 +1461,8 @@ export interface components {
             used: components["schemas"]["Amounts"];
             zone?: string | null;
         };
+        /** @enum {string} */
+        NotFinite: "NaN" | "Infinity" | "-Infinity";
         /** @description A size to choose from in the form. */
         Preset: {
             /** Format: int64 */

@@ -132,7 +132,8 @@ pub struct ContainerSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Root {
-    /// Private overlays of the host's system folders, and some folders read-only in their own place.
+    /// Private overlays of the host's system folders, and of some folders in their own place; read-only where the
+    /// file system takes no overlay.
     Host { read_only: Vec<PathBuf> },
     /// One overlay over image layers, uppermost first.
     Layers { lower: Vec<PathBuf> },

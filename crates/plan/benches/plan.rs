@@ -15,7 +15,7 @@ fn main() {
 }
 
 fn job(nodes: i32) -> TrainJob {
-    let yaml = include_str!("../../../examples/004-pytorch-volumes/trainjob.yaml");
+    let yaml = include_str!("../../../examples/pytorch-volumes/trainjob.yaml");
     let mut job: TrainJob = astrago_plan::yaml::from_str(yaml).expect("the example is valid");
     job.spec.trainer.get_or_insert_default().num_nodes = Some(nodes);
     job

@@ -51,6 +51,7 @@ pub use job::{default_job, default_pod, pod_of, pods_of};
 pub use job_set::{default_job_set, jobs_of, service_of, volume_claims_of};
 pub use lifetime::{effective_max_restarts, effective_ttl, runtime_of_one_job};
 pub use policy::mpi::{SshAuth, ssh_auth_secret};
+pub use policy::torch::ONE_PROCESS;
 pub use preview::{PlannedPod, Preview, pod_fields, preview};
 pub use provenance::{Origin, Origins};
 pub use runtime::Runtime;

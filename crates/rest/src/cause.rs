@@ -4,6 +4,7 @@
 //! memory, images) and what the code printed last. The node that failed first speaks: the others
 //! mostly fail because it is gone.
 
+mod launchers;
 mod lines;
 
 #[cfg(test)]
@@ -11,6 +12,8 @@ mod tests;
 
 use jiff::Timestamp;
 
+use self::launchers::Report;
+pub(crate) use self::launchers::bare;
 use crate::model::{Cause, Failure, FailureKind};
 
 /// What is known about one node at its end.
@@ -38,6 +41,7 @@ pub(crate) fn explain(endings: &[Ending], condition: Option<(&str, &str)>) -> Op
             cause: Cause::new("deadline"),
             worker: None,
             exit_code: None,
+            permanent: false,
             evidence: Vec::new(),
             hint: Some("raise deadline_seconds, or make the training shorter".to_owned()),
         });
@@ -53,6 +57,7 @@ pub(crate) fn explain(endings: &[Ending], condition: Option<(&str, &str)>) -> Op
         cause: Cause::new("configuration").with("text", message),
         worker: None,
         exit_code: None,
+        permanent: false,
         evidence: Vec::new(),
         hint: None,
     })
@@ -67,7 +72,10 @@ fn first_to_fail(endings: &[Ending]) -> Option<&Ending> {
     };
     let is_victim = |ending: &Ending| {
         let told_to_stop = ending.signal == Some(15) || ending.exit_code == Some(143);
-        let lost_its_peer = lines::find(&ending.tail).is_some_and(|found| found.is_consequence);
+        let lost_its_peer = match lines::find(&ending.tail) {
+            Some(found) => found.is_consequence,
+            None => lines::report(&ending.tail).is_some_and(|(said, _)| said.signal == Some(15)),
+        };
         told_to_stop || lost_its_peer
     };
     endings
@@ -82,26 +90,38 @@ fn explain_node(ending: &Ending, several: bool) -> Failure {
     } else {
         "The training".to_owned()
     };
+    let found = lines::find(&ending.tail);
+    let said = lines::report(&ending.tail);
     let (kind, summary, hint, cause) = from_system(ending, &who)
-        .or_else(|| from_lines(ending, &who))
-        .unwrap_or_else(|| from_exit_code(ending, &who));
+        .or_else(|| found.as_ref().map(|found| from_lines(found, &who)))
+        .unwrap_or_else(|| from_exit_code(ending, said.as_ref().map(|(said, _)| said), &who));
     let cause = if several {
         cause.with("worker", ending.worker)
     } else {
         cause
     };
-    let found = lines::find(&ending.tail);
-    let evidence = found.map_or_else(|| last(&ending.tail, 5), |found| found.evidence);
+    let is_permanent = match &found {
+        Some(found) => found.is_permanent && cause.code == found.cause.code,
+        None => PERMANENT.contains(&cause.code.as_str()),
+    };
+    let evidence = found
+        .map(|found| found.evidence)
+        .or_else(|| said.map(|(_, lines)| lines))
+        .unwrap_or_else(|| last(&ending.tail, 5));
     Failure {
         kind,
         summary,
         cause,
         worker: Some(ending.worker),
         exit_code: ending.exit_code,
+        permanent: is_permanent,
         evidence,
         hint,
     }
 }
+
+/// Causes without a line in the log that no further attempt takes away.
+const PERMANENT: [&str; 2] = ["command_not_found", "command_not_executable"];
 
 type Verdict = (FailureKind, String, Option<String>, Cause);
 
@@ -153,17 +173,24 @@ fn from_system(ending: &Ending, who: &str) -> Option<Verdict> {
     None
 }
 
-fn from_lines(ending: &Ending, who: &str) -> Option<Verdict> {
-    let found = lines::find(&ending.tail)?;
-    let summary = found.summary(who);
-    Some((found.kind, summary, found.hint, found.cause))
+fn from_lines(found: &lines::Found, who: &str) -> Verdict {
+    let (hint, cause) = (found.hint.clone(), found.cause.clone());
+    (found.kind, found.summary(who), hint, cause)
 }
 
-fn from_exit_code(ending: &Ending, who: &str) -> Verdict {
-    let code = ending.exit_code.unwrap_or(-1);
-    let signal = ending
-        .signal
+/// By how the process ended: that of the user, where a launcher says it, and not the launcher itself.
+fn from_exit_code(ending: &Ending, said: Option<&Report>, who: &str) -> Verdict {
+    let code = said
+        .and_then(|said| said.exit_code)
+        .or(ending.exit_code)
+        .unwrap_or(-1);
+    let signal = said
+        .map_or(ending.signal, |said| said.signal)
         .or_else(|| (code > 128 && code < 160).then_some(code - 128));
+    let place = |cause: Cause| match said.and_then(|said| said.rank) {
+        Some(rank) => cause.with("rank", rank),
+        None => cause,
+    };
     if let Some(signal) = signal {
         let (name, hint) = match signal {
             2 => ("SIGINT, as Ctrl-C sends it", None),
@@ -181,7 +208,7 @@ fn from_exit_code(ending: &Ending, who: &str) -> Verdict {
             _ => ("a signal", None),
         };
         let summary = format!("{who} was ended by signal {signal} ({name}).");
-        let cause = Cause::new("signal").with("signal", signal);
+        let cause = place(Cause::new("signal").with("signal", signal));
         return (FailureKind::Signal, summary, hint.map(str::to_owned), cause);
     }
     let (kind, text, cause) = match code {
@@ -198,7 +225,7 @@ fn from_exit_code(ending: &Ending, who: &str) -> Verdict {
         code => (
             FailureKind::NonZeroExit,
             format!("it ended with exit code {code}"),
-            Cause::new("exit_code").with("exit_code", code),
+            place(Cause::new("exit_code").with("exit_code", code)),
         ),
     };
     (kind, format!("{who} failed: {text}."), None, cause)

@@ -34,6 +34,17 @@ use crate::progress::Reader;
 /// Points per metric and worker; older ones are thinned out evenly beyond it.
 const POINTS: usize = 1000;
 
+/// Metrics of one job; what else it prints is counted and not kept.
+const NAMES: usize = 100;
+
+/// The metrics of a job with their curves.
+#[derive(Debug, Default)]
+pub(crate) struct Curves {
+    pub(crate) metrics: Vec<Metric>,
+    /// Values of metrics beyond the bound.
+    pub(crate) left_out: u64,
+}
+
 /// The log of one attempt of one worker.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Attempt {
@@ -217,7 +228,7 @@ impl Logbook {
     }
 
     /// All metrics of a job with their curves.
-    pub(crate) fn metrics(&self, uid: &str) -> Vec<Metric> {
+    pub(crate) fn metrics(&self, uid: &str) -> Curves {
         if let Some(live) = self
             .live
             .lock()
@@ -310,28 +321,38 @@ fn line(worker: i64, bytes: &[u8]) -> LogLine {
 #[derive(Default)]
 struct Metrics {
     readers: BTreeMap<i64, Reader>,
-    curves: BTreeMap<(String, i64), Vec<MetricPoint>>,
+    /// By name and worker.
+    curves: BTreeMap<String, BTreeMap<i64, Vec<MetricPoint>>>,
+    left_out: u64,
 }
 
 impl Metrics {
+    /// Takes in a line. A progress bar draws many times on one.
     fn line(&mut self, line: &LogLine) {
-        let time = line.time.unwrap_or(Timestamp::UNIX_EPOCH);
-        let reader = self.readers.entry(line.worker).or_default();
-        for (name, step, value) in reader.line(time, &line.text) {
-            let points = self.curves.entry((name, line.worker)).or_default();
-            points.push(MetricPoint {
-                time,
-                worker: line.worker,
-                step,
-                value,
-            });
-            if points.len() >= 2 * POINTS {
-                let mut keep = false;
-                points.retain(|_| {
-                    keep = !keep;
-                    keep
-                });
+        for text in line.text.split('\r').filter(|text| !text.is_empty()) {
+            self.text(
+                line.time.unwrap_or(Timestamp::UNIX_EPOCH),
+                line.worker,
+                text,
+            );
+        }
+    }
+
+    fn text(&mut self, time: Timestamp, worker: i64, text: &str) {
+        let reader = self.readers.entry(worker).or_default();
+        for (name, step, value) in reader.line(time, text) {
+            if self.curves.len() >= NAMES && !self.curves.contains_key(&name) {
+                self.left_out += 1;
+                continue;
             }
+            let points = self.curves.entry(name).or_default();
+            let point = MetricPoint {
+                time,
+                worker,
+                step,
+                value: value.into(),
+            };
+            push_thinned(points.entry(worker).or_default(), point);
         }
     }
 
@@ -339,17 +360,32 @@ impl Metrics {
         self.readers.values().find_map(Reader::progress)
     }
 
-    fn all(&self) -> Vec<Metric> {
-        let mut metrics: BTreeMap<&str, Metric> = BTreeMap::new();
-        for ((name, _), points) in &self.curves {
-            let metric = metrics.entry(name).or_insert_with(|| Metric {
+    fn all(&self) -> Curves {
+        let metrics = self.curves.iter().filter_map(|(name, workers)| {
+            // Rank 0 speaks for all, as it does in most programs.
+            let value = workers.values().next()?.last()?.value;
+            Some(Metric {
                 name: name.clone(),
-                value: points.last().map_or(0.0, |point| point.value),
-                points: Vec::new(),
-            });
-            metric.points.extend(points.iter().cloned());
+                value,
+                points: workers.values().flatten().cloned().collect(),
+            })
+        });
+        Curves {
+            metrics: metrics.collect(),
+            left_out: self.left_out,
         }
-        metrics.into_values().collect()
+    }
+}
+
+/// Adds a point to a curve; one that has become long loses every second point.
+fn push_thinned(points: &mut Vec<MetricPoint>, point: MetricPoint) {
+    points.push(point);
+    if points.len() >= 2 * POINTS {
+        let mut keep = false;
+        points.retain(|_| {
+            keep = !keep;
+            keep
+        });
     }
 }
 
@@ -419,11 +455,28 @@ mod tests {
             "00000.000000000010-0000.log",
             "2025-11-05T13:00:00Z Epoch 1, Batch 0/469, Loss: 2.3\n2025-11-05T13:00:01Z Epoch 1, Batch 10/469, Loss: 1.3\n",
         )]);
-        let metrics = book.metrics("uid");
+        let metrics = book.metrics("uid").metrics;
         assert_eq!(metrics.len(), 1);
         assert_eq!(
             (metrics[0].name.as_str(), metrics[0].points.len()),
             ("loss", 2)
         );
+    }
+    #[test]
+    fn too_many_metrics_are_counted_and_every_state_of_a_bar_is_read() {
+        #[expect(clippy::format_collect, reason = "a test's log")]
+        let many: String = (0..150)
+            .map(|n| format!("2025-11-05T13:00:01Z metric{n}/loss=1\n"))
+            .collect();
+        let text = format!("2025-11-05T13:00:00Z step 1/3 [ loss=2.5\rstep 2/3 [ loss=nan\n{many}");
+        let (_folder, book) = book(&[("00000.000000000010-0000.log", &text)]);
+        let curves = book.metrics("uid");
+        assert_eq!((curves.metrics.len(), curves.left_out), (100, 51));
+        let loss = serde_json::to_value(&curves.metrics[0]).unwrap();
+        assert_eq!(
+            (&loss["name"], &loss["value"]),
+            (&"loss".into(), &"NaN".into())
+        );
+        assert_eq!(loss["points"][0]["value"], 2.5);
     }
 }

@@ -9,6 +9,7 @@ mod cluster;
 mod error;
 mod job;
 mod logs;
+mod metric;
 mod people;
 mod place;
 mod usage;
@@ -19,10 +20,11 @@ pub use self::cluster::ClusterInfo;
 pub use self::error::{ErrorBody, ErrorDetail, FieldError};
 pub use self::job::{
     Amounts, CreateRequest, CreateResponse, Deleted, EnvVar, Failure, FailureKind, JobDetail,
-    JobEvent, JobList, JobNode, JobState, JobStatus, JobSummary, Metric, MetricPoint, Preview,
-    PreviewPod, Progress, SizesOfNode, SnapshotInfo, Timeline, Usage, VolumeRequest, Waiting,
+    JobEvent, JobList, JobNode, JobState, JobStatus, JobSummary, Preview, PreviewPod, Progress,
+    SizesOfNode, SnapshotInfo, Timeline, Usage, VolumeRequest, Waiting,
 };
 pub use self::logs::{LogAttempt, LogLine, LogLines, LogPage, SearchHit, SearchResult, WorkerLogs};
+pub use self::metric::{Metric, MetricPoint, MetricValue, NotFinite};
 pub use self::people::{
     Audit, AuditEntry, CreatedToken, CreatedUser, NewToken, NewUser, SignIn, SignInMethods, Token,
     User, WhoAmI,

@@ -2,14 +2,15 @@
 //!
 //! | who prints it | line |
 //! |---|---|
-//! | the seeds' examples | `Epoch 1, Batch 0/469, Loss: 2.3085` |
+//! | PyTorch's examples | `Epoch 1, Batch 0/469, Loss: 2.3085` |
 //! | Keras | `Epoch 2/3`, then `469/469 [====] - 5s 10ms/step - loss: 0.21 - accuracy: 0.94` |
 //! | Hugging Face | `{'loss': 0.69, 'grad_norm': 1.2, 'learning_rate': 4e-05, 'epoch': 0.5}` |
 //! | PyTorch Lightning, tqdm | `Epoch 1:  35%|███▌ | 164/469 [00:02<00:04, 70.1it/s, v_num=0, train_loss=0.31]` |
-//! | anybody | `step=120 loss=0.25 lr=1e-3` |
+//! | XGBoost | `[19]\ttrain-mlogloss:0.10250\teval-mlogloss:0.35462` |
+//! | anybody | `step=120 loss=0.25 lr=1e-3`, `epoch 1/20 loss 0.25` |
 //!
 //! A [`Reader`] is fed line by line and keeps where training stands; a line that says nothing
-//! changes nothing. It never guesses a number of epochs that was not printed.
+//! changes nothing, nor do tracebacks and warnings, which are full of numbers. It never guesses a number of epochs that was not printed.
 
 mod read;
 
@@ -18,6 +19,7 @@ mod tests;
 
 use jiff::Timestamp;
 
+use crate::cause::bare;
 use crate::model::Progress;
 
 pub(crate) use self::read::read;
@@ -48,14 +50,53 @@ pub(crate) struct Reader {
     step: Option<f64>,
     steps: Option<f64>,
     percent: Option<f64>,
+    /// What the lines before belong to.
+    within: Within,
     /// The first and the latest moment at which the share done was known, for the time left.
     first: Option<(Timestamp, f64)>,
     latest: Option<(Timestamp, f64)>,
 }
 
+/// Lines that belong together and are not about training.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Within {
+    #[default]
+    Nothing,
+    /// Until the exception, which is the first line that is not indented.
+    Traceback,
+    /// Python shows the line of code that caused it, indented.
+    Warning,
+}
+
+impl Within {
+    /// What the next line belongs to, and whether this one is to be read.
+    fn line(&mut self, text: &str) -> bool {
+        let text = bare(text);
+        let indented = text.is_empty() || text.starts_with([' ', '\t']);
+        let before = *self;
+        *self = if text.contains("Traceback (most recent call last)")
+            || before == Self::Traceback && indented
+        {
+            Self::Traceback
+        } else if text.contains("Warning:") {
+            Self::Warning
+        } else {
+            Self::Nothing
+        };
+        match before {
+            Self::Nothing => *self == Self::Nothing,
+            Self::Traceback => false,
+            Self::Warning => !indented,
+        }
+    }
+}
+
 impl Reader {
     /// Takes in a line; returns its metrics with the step they belong to.
     pub(crate) fn line(&mut self, time: Timestamp, text: &str) -> Vec<(String, Option<f64>, f64)> {
+        if !self.within.line(text) {
+            return Vec::new();
+        }
         let reading = read(text);
         if reading.is_empty() {
             return Vec::new();

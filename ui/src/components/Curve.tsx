@@ -145,7 +145,7 @@ export function Curve({ title, series, smoothing, xLabel, time = false, group }:
               onClick={() => toggle(one.label)}
             >
               <span className={classes.swatch} style={{ background: colorOf(index) }} />
-              {one.label} <b>{numberOf(last(data[index + 1]))}</b>
+              {one.label} <b>{numberOf(endOf(one, data[index + 1]))}</b>
             </UnstyledButton>
           ))}
           {series.length > LEGEND && <Text size="xs">+{series.length - LEGEND}</Text>}
@@ -187,6 +187,12 @@ function numberOf(value: number | undefined): string {
   return value === undefined ? '–' : String(Number(value.toPrecision(5)));
 }
 
+/** The number at the end of a line; one that is not finite has no place in the chart, and is told all the same. */
+function endOf(series: Series, column: ArrayLike<number | null | undefined> | undefined): number | undefined {
+  const end = series.points.at(-1)?.y;
+  return end !== undefined && !Number.isFinite(end) ? end : last(column);
+}
+
 function last(column: ArrayLike<number | null | undefined> | undefined): number | undefined {
   for (let index = (column?.length ?? 0) - 1; index >= 0; index--) {
     const value = column?.[index];
@@ -207,7 +213,10 @@ function aligned(series: Series[], smoothing: number, time: boolean): uPlot.Alig
       smoothing,
     );
     const at = new Map(one.points.map((point, index) => [point.x / scale, ys[index]]));
-    return xs.map((x) => at.get(x) ?? null);
+    return xs.map((x) => {
+      const y = at.get(x);
+      return y === undefined || !Number.isFinite(y) ? null : y;
+    });
   });
   return [xs, ...columns];
 }

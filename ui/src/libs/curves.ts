@@ -7,6 +7,8 @@ export function smoothed(values: number[], weight: number): number[] {
   let average = 0;
   let norm = 0;
   return values.map((value) => {
+    // One bad value would spoil all that follow.
+    if (!Number.isFinite(value)) return value;
     average = average * weight + (1 - weight) * value;
     norm = norm * weight + (1 - weight);
     return average / norm;

@@ -233,6 +233,8 @@ export const en = {
     non_zero_exit: 'The program ended with an error',
   },
   metrics: {
+    leftOut_one: '{{count}} value is not kept: the job reports more than 100 metrics.',
+    leftOut_other: '{{count}} values are not kept: the job reports more than 100 metrics.',
     noOther: 'No other job',
     hint: 'Drag over a chart to zoom in, double-click to see all.',
     usage: 'Resource use',
@@ -594,6 +596,9 @@ export const en = {
     collective_timeout: 'waited too long for the other workers in a collective operation',
     rendezvous_failed: 'could not meet the other workers at the start',
     file_not_found: 'did not find a file: {{text}}',
+    not_finite: 'calculated with numbers that are no longer finite: {{text}}',
+    arguments: 'was given wrong arguments: {{text}}',
+    script_not_found: 'did not find its script: {{text}}',
   },
   hint: {
     gpu_out_of_memory: 'Use a smaller batch, or more or larger GPUs.',
@@ -608,6 +613,9 @@ export const en = {
     git_clone: 'Check the address and the branch, and whether this machine may reach it.',
     command_not_found: 'Check the command, and whether the image has the program.',
     file_not_found: 'Training code appears at /workspace/scripts; data must be mounted as a volume.',
+    not_finite: 'Lower the learning rate, clip gradients, and look for bad values in the data.',
+    arguments: 'Check the arguments of the command.',
+    script_not_found: 'Training code appears at /workspace/scripts.',
   },
   refusal: {
     required: 'is required',

@@ -233,6 +233,8 @@ export const ko: Messages = {
     non_zero_exit: '프로그램이 오류로 종료됨',
   },
   metrics: {
+    leftOut_one: '지표가 100개를 넘어 값 {{count}}개는 저장하지 않았습니다.',
+    leftOut_other: '지표가 100개를 넘어 값 {{count}}개는 저장하지 않았습니다.',
     noOther: '다른 작업이 없습니다',
     hint: '그래프를 끌면 확대되고, 두 번 누르면 전체가 보입니다.',
     usage: '자원 사용량',
@@ -593,6 +595,9 @@ export const ko: Messages = {
     collective_timeout: '집합 통신에서 다른 워커를 너무 오래 기다렸습니다.',
     rendezvous_failed: '시작할 때 다른 워커들과 만나지 못했습니다.',
     file_not_found: '파일을 찾지 못했습니다: {{text}}',
+    not_finite: '값이 더 이상 유한하지 않습니다(NaN/Inf): {{text}}',
+    arguments: '잘못된 인자가 주어졌습니다: {{text}}',
+    script_not_found: '스크립트를 찾지 못했습니다: {{text}}',
   },
   hint: {
     gpu_out_of_memory: '배치 크기를 줄이거나 GPU를 늘리세요.',
@@ -607,6 +612,9 @@ export const ko: Messages = {
     git_clone: '주소와 브랜치, 그리고 이 컴퓨터에서 접근할 수 있는지 확인하세요.',
     command_not_found: '명령과, 이미지에 그 프로그램이 있는지 확인하세요.',
     file_not_found: '학습 코드는 /workspace/scripts에 있습니다. 데이터는 볼륨으로 마운트해야 합니다.',
+    not_finite: '학습률을 낮추거나 그래디언트를 클리핑하고, 데이터에 잘못된 값이 있는지 확인하세요.',
+    arguments: '명령의 인자를 확인하세요.',
+    script_not_found: '학습 코드는 /workspace/scripts에 있습니다.',
   },
   refusal: {
     required: '필수 항목입니다',

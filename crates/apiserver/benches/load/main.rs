@@ -249,7 +249,7 @@ fn definition() -> Result<Bytes, Error> {
 fn template() -> Result<Value, Error> {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../../examples/004-pytorch-volumes/trainjob.yaml"
+        "/../../examples/pytorch-volumes/trainjob.yaml"
     );
     let mut job: Value = serde_saphyr::from_str(&std::fs::read_to_string(path)?)?;
     job["metadata"]["namespace"] = "default".into();

@@ -15,8 +15,13 @@ use crate::harness::{Up, has_kubectl};
 
 /// Differences on purpose: the beginning of the job, a part of the field's path, and why.
 const EXPECTED: &[(&str, &str, &str)] = &[
-    ("000-tensorflow-git/", "/env", NO_TENSORFLOW),
-    ("000-tensorflow-git/", "/ports", NO_TENSORFLOW),
+    ("", "/env/RANK", ONE_PROCESS),
+    ("", "/env/LOCAL_RANK", ONE_PROCESS),
+    ("", "/env/WORLD_SIZE", ONE_PROCESS),
+    ("", "/env/MASTER_ADDR", ONE_PROCESS),
+    ("", "/env/MASTER_PORT", ONE_PROCESS),
+    ("", "/env/NODE_RANK", ONE_PROCESS),
+    ("", "/env/LOCAL_WORLD_SIZE", ONE_PROCESS),
     ("tensorflow-", "/env", NO_TENSORFLOW),
     ("tensorflow-", "/ports", NO_TENSORFLOW),
     (
@@ -33,12 +38,21 @@ const EXPECTED_OF_2_1: &[(&str, &str, &str)] = &[(
     "v2.1 leaves the modes of the keys' files to Kubernetes, which gives them 0644; ours are those of v2.3",
 )];
 
+const ONE_PROCESS: &str = "code that torchrun does not start finds what it reads";
+
 const NO_TENSORFLOW: &str = "Kubeflow has no policy for TensorFlow";
 
 /// Jobs that Kubeflow does not take, and why.
 const REFUSED: &[(&str, &str)] = &[
-    ("003-t5-large/", "numProcPerNode: auto is of v2.1"),
-    ("004-", "the environment of node may not be patched"),
+    ("fsdp-t5-large/", "numProcPerNode: auto is of v2.1"),
+    (
+        "pytorch-volumes/",
+        "the environment of node may not be patched",
+    ),
+    (
+        "tensorflow-volumes/",
+        "the environment of node may not be patched",
+    ),
     ("jax-", "v2.1 has no policy for JAX"),
     ("xgboost-", "v2.1 has no policy for XGBoost"),
     ("torchtune-", "JobSet of v2.1 has no volume claims"),

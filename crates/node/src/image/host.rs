@@ -30,8 +30,8 @@ pub struct Python {
 }
 
 impl Python {
-    /// Every directory that must be visible (read-only) for the interpreter to work, without
-    /// those that lie in another of them.
+    /// Every directory that must be visible for the interpreter to work, without those that lie in
+    /// another of them.
     pub fn directories(&self) -> Vec<PathBuf> {
         let mut all = vec![self.prefix.clone(), self.base_prefix.clone()];
         all.extend(self.also.iter().cloned());

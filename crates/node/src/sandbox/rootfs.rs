@@ -45,7 +45,7 @@ pub(crate) fn build(
     };
     match &container.root {
         Root::Layers { lower } => {
-            let mapped = builder.map_layers(lower);
+            let mapped = builder.map_layers(lower, "root");
             let overlay = builder.overlay(mapped.as_deref().unwrap_or(lower), "root", &[])?;
             Tree::open(&root, owner)
                 .and_then(|tree| tree.attach(&overlay, Path::new("/")))
@@ -121,10 +121,27 @@ impl Builder<'_> {
                 .iter()
                 .any(|name| path.starts_with(Path::new("/").join(name)));
             if !covered {
-                self.read_only(tree, path)?;
+                self.python(tree, path)?;
             }
         }
         Ok(())
+    }
+
+    /// A folder of Python's in its own place, under a private layer: what `pip` adds there goes away with the
+    /// container.
+    fn python(&self, tree: &Tree, path: &Path) -> Result<()> {
+        let name = path.to_string_lossy().replace('/', "_");
+        let lower = [path.to_owned()];
+        let mapped = self.map_layers(&lower, &name);
+        match self.overlay(mapped.as_deref().unwrap_or(&lower), &name, &[]) {
+            Ok(overlay) => tree.attach(&overlay, path).map_err(|source| Error::Target {
+                target: path.to_owned(),
+                source,
+            }),
+            // Not every file system takes a layer.
+            Err(Error::Overlay { .. }) => self.read_only(tree, path),
+            Err(error) => Err(error),
+        }
     }
 
     /// A folder of the host in its own place.
@@ -144,14 +161,14 @@ impl Builder<'_> {
             })
     }
 
-    /// The layers of an image with the owners that they have in the image: its root is the
+    /// The layers with the owners that they have in the image or on the host: their root is the
     /// container's. `None` where owners cannot be mapped, or need not be.
-    fn map_layers(&self, lower: &[PathBuf]) -> Option<Vec<PathBuf>> {
+    fn map_layers(&self, lower: &[PathBuf], name: &str) -> Option<Vec<PathBuf>> {
         if self.identity != Identity::Range {
             return None;
         }
         let namespace = super::process::user_namespace(self.identity).ok()?;
-        let place = self.directory.join("layers/lower");
+        let place = self.directory.join("layers/lower").join(name);
         let map = |(index, layer): (usize, &PathBuf)| {
             let at = place.join(index.to_string());
             fs::create_dir_all(&at).ok()?;

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use astrago_node::launch;
 use astrago_node::phase::Phase;
-use astrago_node::spec::{Handler, Limits, Mount, Network, Probe, RestartPolicy};
+use astrago_node::spec::{Handler, Limits, Mount, Network, Probe, RestartPolicy, Root};
 use nix::unistd::geteuid;
 
 use crate::support::{Bench, PROGRAM, Pod, eventually, program, shell, skip};
@@ -156,6 +156,27 @@ fn init_containers_run_in_order_and_share_volumes_with_the_containers() {
         end.reason, "ContainerCannotRun",
         "a link in a volume led to the host: {end:?}"
     );
+}
+
+#[test]
+fn what_a_container_installs_for_python_stays_in_the_container() {
+    let Some(bench) = Bench::new() else { return };
+    let python = bench.data.path().join("venv");
+    let packages = python.join("lib/site-packages");
+    std::fs::create_dir_all(&packages).unwrap();
+    std::fs::write(packages.join("old.py"), "").unwrap();
+    let at = packages.display();
+    let script = format!("touch {at}/new.py && rm {at}/old.py && ls {at}");
+    let mut spec = bench.spec("installs", &script);
+    spec.containers[0].root = Root::Host {
+        read_only: vec![python],
+    };
+    let pod = bench.start(spec);
+    let state = pod.finished();
+    let log = pod.log("main", 0);
+    assert_eq!(state.phase, Phase::Succeeded, "{log} {state:?}");
+    assert_eq!(log, "new.py\n");
+    assert!(packages.join("old.py").exists() && !packages.join("new.py").exists());
 }
 
 #[test]

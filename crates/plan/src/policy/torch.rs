@@ -1,5 +1,5 @@
 //! PyTorch: every node gets the `PET_*` variables, which `torchrun` reads. The command is the user's:
-//! nothing wraps it in `torchrun`.
+//! nothing wraps it in `torchrun`, so that code which no launcher starts finds what it reads besides.
 
 use astrago_api::{JobSetSpec, TorchPolicy};
 use k8s_openapi::api::core::v1::{Container, EnvVar};
@@ -20,17 +20,43 @@ pub(crate) const RESERVED: [&str; 5] = [
     "PET_MASTER_PORT",
 ];
 
+/// What code reads that is one process on its node: the variable, the one of the policy's that it is made of, and
+/// what it is without that.
+///
+/// | who reads it | what |
+/// |---|---|
+/// | `torch.distributed` | `RANK`, `WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT` |
+/// | Accelerate, Hugging Face's trainer, DeepSpeed | `LOCAL_RANK` besides, or each node trains alone |
+/// | Lightning | `NODE_RANK`, `MASTER_ADDR`, `MASTER_PORT`, and `LOCAL_RANK` so that it starts no further process |
+/// | Composer | `NODE_RANK` and `LOCAL_WORLD_SIZE` besides |
+///
+/// `torchrun` sets all of them anew for its processes. Left out on purpose: `GROUP_RANK` and `TORCHELASTIC_*`, by which
+/// code knows that `torchrun` has started it, and `SLURM_*`, for which Lightning expects a scheduler's own commands.
+pub const ONE_PROCESS: [(&str, &str, &str); 7] = [
+    ("RANK", "PET_NODE_RANK", "0"),
+    ("LOCAL_RANK", "PET_LOCAL_RANK", "0"),
+    ("WORLD_SIZE", "PET_NNODES", "1"),
+    ("MASTER_ADDR", "PET_MASTER_ADDR", "localhost"),
+    ("MASTER_PORT", "PET_MASTER_PORT", "29500"),
+    ("NODE_RANK", "PET_NODE_RANK", "0"),
+    ("LOCAL_WORLD_SIZE", "PET_LOCAL_WORLD_SIZE", "1"),
+];
+
 /// Injects the variables into the training containers and into those that the runtime lists.
 /// torchtune gets its meeting point as an argument instead.
 pub(crate) fn apply(draft: &mut Draft, context: Context<'_>, policy: &TorchPolicy) {
     let processes = num_proc_per_node(draft.spec(), context, policy);
     let variables = variables(draft.spec(), context, &processes);
+    let gpus = resources::gpus(
+        trainer_container(draft.spec()).and_then(|container| container.resources.as_ref()),
+    );
     draft.stage(&Origin::policy("torch"), |spec| {
         if torchtune::is_meant(context.job) {
             inject_into_trainers(spec, &variables[..3]);
             torchtune::apply(spec, context, &processes);
         } else {
             inject_into_trainers(spec, &variables);
+            template::for_each_trainer(spec, |container| add_one_process(container, gpus));
         }
         for target in policy
             .env_injection
@@ -50,6 +76,22 @@ pub(crate) fn apply(draft: &mut Draft, context: Context<'_>, policy: &TorchPolic
             }
         }
     });
+}
+
+/// Adds what a single process reads, except what the user or the runtime says. With several GPUs Lightning and others
+/// start a process for each of them, unless `LOCAL_RANK` says that somebody did; so it stays unsaid there.
+fn add_one_process(container: &mut Container, gpus: i64) {
+    for (name, source, default) in ONE_PROCESS {
+        if template::has_env(container, name) || gpus > 1 && name.starts_with("LOCAL_") {
+            continue;
+        }
+        let value = if RESERVED.contains(&source) {
+            format!("$({source})")
+        } else {
+            default.to_owned()
+        };
+        template::set_env(container, env(name, value));
+    }
 }
 
 /// The variables, those of the meeting point last.

@@ -39,11 +39,11 @@ fn volume<'a>(pod: &'a Pod, name: &str) -> &'a Volume {
 }
 
 #[rstest]
-#[case("000-pytorch-git")]
-#[case("000-tensorflow-git")]
-#[case("003-t5-large")]
-#[case("004-pytorch-volumes")]
-#[case("004-tensorflow-volumes")]
+#[case("pytorch-git")]
+#[case("tensorflow-git")]
+#[case("fsdp-t5-large")]
+#[case("pytorch-volumes")]
+#[case("tensorflow-volumes")]
 #[case("fsdp-t5-small")]
 fn every_example_plans_to_the_same_objects_as_before(#[case] example: &str) {
     let preview = planned(example);
@@ -128,7 +128,7 @@ fn every_train_job_beside_a_built_in_runtime_means_the_same_in_the_older_dialect
 
 #[test]
 fn the_pytorch_job_with_git_fetches_its_code_on_both_nodes() {
-    let preview = planned("000-pytorch-git");
+    let preview = planned("pytorch-git");
     let pods = pods(&preview);
     assert_eq!(pods.len(), 2);
     for (rank, pod) in pods.into_iter().enumerate() {
@@ -161,7 +161,7 @@ fn the_pytorch_job_with_git_fetches_its_code_on_both_nodes() {
 
 #[test]
 fn t5_large_gets_its_shared_memory_and_its_machines() {
-    let preview = planned("003-t5-large");
+    let preview = planned("fsdp-t5-large");
     for pod in pods(&preview) {
         let shared = volume(pod, "dshm").empty_dir.as_ref().unwrap();
         assert_eq!(shared.medium.as_deref(), Some("Memory"));
@@ -183,8 +183,8 @@ fn t5_large_gets_its_shared_memory_and_its_machines() {
 }
 
 #[rstest]
-#[case("004-pytorch-volumes")]
-#[case("004-tensorflow-volumes")]
+#[case("pytorch-volumes")]
+#[case("tensorflow-volumes")]
 fn the_form_s_volumes_and_variables_reach_the_pods(#[case] example: &str) {
     let preview = planned(example);
     let pods = pods(&preview);
@@ -224,8 +224,8 @@ fn the_form_s_volumes_and_variables_reach_the_pods(#[case] example: &str) {
 }
 
 #[rstest]
-#[case("000-tensorflow-git", "tensorflow-git", "kubeflow-system")]
-#[case("004-tensorflow-volumes", "user-job-12345", "user-namespace")]
+#[case("tensorflow-git", "tensorflow-git", "kubeflow-system")]
+#[case("tensorflow-volumes", "user-job-12345", "user-namespace")]
 fn tf_config_is_right_on_every_node(
     #[case] example: &str,
     #[case] job: &str,
@@ -253,7 +253,7 @@ fn tf_config_is_right_on_every_node(
 
 #[test]
 fn a_node_count_that_the_user_wrote_wrongly_does_not_count() {
-    let path = repository().join("examples/004-tensorflow-volumes/trainjob.yaml");
+    let path = repository().join("examples/tensorflow-volumes/trainjob.yaml");
     let mut job: TrainJob = parse(&read(&path).replace("value: \"2\"", "value: \"7\""));
     job.spec.trainer.as_mut().unwrap().num_nodes = Some(3);
     let preview = plan_with_built_in(&job).unwrap();

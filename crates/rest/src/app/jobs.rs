@@ -119,8 +119,8 @@ pub(crate) fn lasting(context: &Context, job: &Job) -> JobDetail {
     let summary = summary(context, job);
     let trainer = job.job.spec.trainer.as_ref();
     let now = context.now();
-    let mut metrics = context.logbook.metrics(&summary.uid);
-    for metric in &mut metrics {
+    let mut curves = context.logbook.metrics(&summary.uid);
+    for metric in &mut curves.metrics {
         metric.points.clear();
     }
     JobDetail {
@@ -137,7 +137,8 @@ pub(crate) fn lasting(context: &Context, job: &Job) -> JobDetail {
             .then(|| failure(context, job))
             .flatten(),
         usage: usage(context, job),
-        metrics,
+        metrics: curves.metrics,
+        metrics_left_out: curves.left_out,
         summary,
     }
 }
@@ -168,7 +169,8 @@ fn waiting(context: &Context, job: &Job) -> Waiting {
 }
 
 /// How many of the last lines are looked at for the cause of a failure.
-const TAIL: usize = 200;
+/// Enough for the tracebacks of all processes of a node, and what their launcher says after them.
+const TAIL: usize = 1000;
 
 fn failure(context: &Context, job: &Job) -> Option<Failure> {
     let uid = job.job.uid().unwrap_or_default();

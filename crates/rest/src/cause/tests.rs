@@ -109,3 +109,81 @@ fn a_job_that_never_had_pods_says_what_the_controller_said() {
     assert!(failure.summary.contains("unsupported runtime: X"));
     assert!(explain(&[], None).is_none());
 }
+
+/// What scripts printed that failed in one way each, recorded under each launcher: `=== case exit code` begins a case.
+const LOGS: [(&str, &str); 5] = [
+    ("python", include_str!("logs/python.txt")),
+    ("torchrun", include_str!("logs/torchrun.txt")),
+    ("mpirun", include_str!("logs/mpirun.txt")),
+    ("deepspeed", include_str!("logs/deepspeed.txt")),
+    ("accelerate", include_str!("logs/accelerate.txt")),
+];
+
+#[rstest]
+#[case("import_error", FailureKind::MissingModule, "'nosuchmodule'", true)]
+#[case(
+    "own_import",
+    FailureKind::PythonException,
+    "ImportError: cannot import name 'NoSuchLayer'",
+    true
+)]
+#[case(
+    "syntax_error",
+    FailureKind::SyntaxError,
+    "SyntaxError: invalid syntax",
+    true
+)]
+#[case(
+    "name_error",
+    FailureKind::PythonException,
+    "NameError: name 'base_lr'",
+    true
+)]
+#[case(
+    "assertion",
+    FailureKind::PythonException,
+    "AssertionError: accuracy 0.9472 is below 0.95",
+    false
+)]
+#[case("gpu_memory", FailureKind::GpuOutOfMemory, "GPU memory", false)]
+#[case("killed", FailureKind::Signal, "signal 9", false)]
+#[case(
+    "nan",
+    FailureKind::PythonException,
+    "no longer finite: ValueError: loss is nan",
+    false
+)]
+#[case("refused", FailureKind::PythonException, "Connection refused", false)]
+#[case("missing_file", FailureKind::FileNotFound, "'/data/train.csv'", false)]
+#[case("exit_code", FailureKind::NonZeroExit, "exit code 3", false)]
+#[case("one_of_two", FailureKind::PythonException, "KeyError: 'cat'", false)]
+#[case(
+    "arguments",
+    FailureKind::Configuration,
+    "arguments are required: --data",
+    true
+)]
+fn the_cause_is_the_same_whatever_started_the_script(
+    #[case] name: &str,
+    #[case] kind: FailureKind,
+    #[case] want: &str,
+    #[case] permanent: bool,
+) {
+    let mut seen = 0;
+    for (launcher, log) in LOGS {
+        let mut cases = log.split("=== ").filter_map(|case| case.split_once('\n'));
+        let Some((head, lines)) = cases.find(|(head, _)| head.starts_with(name)) else {
+            continue;
+        };
+        seen += 1;
+        let code: i32 = head.rsplit(' ').next().unwrap().parse().unwrap();
+        let code = if code < 0 { 128 - code } else { code };
+        let failure = explain(&[ending(0, code, lines)], None).unwrap();
+        let told = format!("{launcher}: {} {:?}", failure.summary, failure.evidence);
+        assert_eq!(failure.kind, kind, "{told}");
+        assert!(failure.summary.contains(want), "{told}");
+        assert_eq!(failure.permanent, permanent, "{told}");
+        assert!(!failure.evidence.is_empty(), "{told}");
+    }
+    assert!(seen >= 3, "{name} was recorded under {seen} launchers");
+}

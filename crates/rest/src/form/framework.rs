@@ -1,6 +1,7 @@
 //! What differs between the frameworks that a form can name.
 
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 /// A framework of the form's `framework` field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,14 +26,12 @@ const NAMES: [(&str, Framework); 7] = [
     ("mlx", Framework::Mlx),
 ];
 
-/// PyTorch's own variables from those that the torch policy injects.
-const PYTORCH_PREAMBLE: &str = "\
-export RANK=${PET_NODE_RANK:-0}
-export LOCAL_RANK=${PET_LOCAL_RANK:-0}
-export WORLD_SIZE=${PET_NNODES:-1}
-export MASTER_ADDR=${PET_MASTER_ADDR:-localhost}
-export MASTER_PORT=${PET_MASTER_PORT:-29500}
-";
+/// PyTorch's own variables from those that the torch policy injects: Kubeflow's own sets no others.
+static PYTORCH_PREAMBLE: LazyLock<String> = LazyLock::new(|| {
+    let lines = astrago_plan::ONE_PROCESS
+        .map(|(name, source, default)| format!("export {name}=${{{source}:-{default}}}\n"));
+    lines.concat()
+});
 
 /// `TF_CONFIG` from the file that the init container `tf-config-generator` wrote.
 const TENSORFLOW_PREAMBLE: &str = "\
@@ -40,7 +39,12 @@ source /shared-env/tf_config.env
 echo \"TF_CONFIG: $TF_CONFIG\"
 ";
 
-const SETUP_PYTORCH: &str = include_str!("setup_pytorch_env.sh");
+static SETUP_PYTORCH: LazyLock<String> = LazyLock::new(|| {
+    let what =
+        "# Sets PyTorch's variables from those that the training operator gives to every node.";
+    let how = "# Source this file; it changes nothing but the environment.";
+    format!("{what}\n{how}\n{}", *PYTORCH_PREAMBLE)
+});
 const GENERATE_TF_CONFIG: &str = include_str!("generate_tf_config.sh");
 
 impl Framework {
@@ -93,7 +97,7 @@ impl Framework {
     /// The shell lines that run before the user's command.
     pub(crate) fn preamble(self) -> &'static str {
         match self {
-            Self::PyTorch => PYTORCH_PREAMBLE,
+            Self::PyTorch => &PYTORCH_PREAMBLE,
             Self::TensorFlow => TENSORFLOW_PREAMBLE,
             Self::Horovod | Self::DeepSpeed | Self::Jax | Self::XgBoost | Self::Mlx => "",
         }
@@ -102,7 +106,7 @@ impl Framework {
     /// The shared ConfigMap that it needs in the user's namespace: name, file, content.
     pub(crate) fn system_config_map(self) -> Option<(&'static str, &'static str, &'static str)> {
         match self {
-            Self::PyTorch => Some(("pytorch-pet-setup", "setup_pytorch_env.sh", SETUP_PYTORCH)),
+            Self::PyTorch => Some(("pytorch-pet-setup", "setup_pytorch_env.sh", &SETUP_PYTORCH)),
             Self::TensorFlow => Some((
                 "tensorflow-tf-config-generator",
                 "generate_tf_config.sh",

@@ -16,7 +16,8 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use futures::{AsyncBufReadExt, AsyncReadExt};
+use futures::{AsyncBufRead, AsyncBufReadExt};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
 use kube::{Api, ResourceExt};
@@ -38,7 +39,7 @@ const GATHER: Duration = Duration::from_millis(500);
 const RETRY: Duration = Duration::from_millis(300);
 
 /// A longer line is cut; it is data that somebody printed by mistake.
-const LONGEST_LINE: u64 = 64 * 1024;
+const LONGEST_LINE: usize = 64 * 1024;
 
 /// Runs until the context stops.
 pub(crate) async fn run(context: Arc<Context>) {
@@ -190,7 +191,7 @@ async fn record(context: &Context, uid: &str, attempt: &Attempt, pod: &Pod) {
     for _ in 0..100 {
         let done = tokio::select! {
             () = context.stop.cancelled() => return,
-            done = copy(&pods, &name, &parameters, &mut file, book, uid, attempt) => done,
+            done = copy(context, &pods, &name, &parameters, &mut file, uid, attempt) => done,
         };
         match done {
             Ok(()) => {
@@ -215,11 +216,11 @@ async fn record(context: &Context, uid: &str, attempt: &Attempt, pod: &Pod) {
 
 /// Copies what the file does not have yet.
 async fn copy(
+    context: &Context,
     pods: &Api<Pod>,
     name: &str,
     parameters: &LogParams,
     file: &mut Appender,
-    book: &Logbook,
     uid: &str,
     attempt: &Attempt,
 ) -> io::Result<()> {
@@ -231,25 +232,64 @@ async fn copy(
     let mut seen = 0;
     let mut bytes = Vec::new();
     loop {
-        bytes.clear();
-        let read = stream
-            .as_mut()
-            .take(LONGEST_LINE)
-            .read_until(b'\n', &mut bytes)
-            .await?;
-        if read == 0 {
+        let is_new = seen >= file.lines;
+        let told = read_line(&mut stream, &mut bytes, |bar| {
+            if is_new {
+                context
+                    .logbook
+                    .drawn(uid, attempt.worker, context.now(), bar);
+            }
+        })
+        .await?;
+        if bytes.is_empty() {
             return Ok(());
         }
         if bytes.last() != Some(&b'\n') {
             bytes.push(b'\n');
         }
         seen += 1;
-        if seen <= file.lines {
+        if !is_new {
             continue;
         }
         file.write(&bytes)?;
-        book.grew(uid, attempt.worker, &bytes);
+        if told == 0 {
+            context.logbook.grew(uid, attempt.worker, &bytes);
+        } else {
+            let last = &bytes[told..];
+            context
+                .logbook
+                .drawn(uid, attempt.worker, context.now(), last);
+        }
     }
+}
+
+/// Reads a line. A progress bar draws on it again and again before it ends: each whole drawing, which a carriage
+/// return ends, goes to `drawn` as it comes. Returns how much of the line `drawn` has seen.
+async fn read_line(
+    stream: &mut (impl AsyncBufRead + Unpin),
+    line: &mut Vec<u8>,
+    mut drawn: impl FnMut(&[u8]),
+) -> io::Result<usize> {
+    line.clear();
+    let mut told = 0;
+    while line.len() < LONGEST_LINE {
+        let piece = stream.fill_buf().await?;
+        let room = piece.len().min(LONGEST_LINE - line.len());
+        let end = memchr::memchr(b'\n', &piece[..room]).map(|at| at + 1);
+        let taken = end.unwrap_or(room);
+        line.extend_from_slice(&piece[..taken]);
+        stream.consume_unpin(taken);
+        if end.is_some() || taken == 0 {
+            break;
+        }
+        if let Some(at) = memchr::memrchr(b'\r', &line[told..]) {
+            let until = told + at;
+            let from = memchr::memrchr(b'\r', &line[..until]).map_or(0, |before| before + 1);
+            drawn(&line[from..until]);
+            told = until + 1;
+        }
+    }
+    Ok(told)
 }
 
 /// The pod as it is now, if it still is this one.
@@ -349,6 +389,18 @@ impl Logbook {
         }
     }
 
+    /// A progress bar has drawn on a line that has not ended, or that ends with this.
+    fn drawn(&self, uid: &str, worker: i64, time: Timestamp, bytes: &[u8]) {
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(live) = live.get_mut(uid) {
+            let text = String::from_utf8_lossy(bytes);
+            live.metrics.text(time, worker, text.trim_end());
+            if bytes.ends_with(b"\n") {
+                live.grown.send_modify(|version| *version += 1);
+            }
+        }
+    }
+
     fn complete(&self, uid: &str, attempt: &Attempt) {
         if let Err(error) = File::create(self.path(uid, attempt).with_extension("end")) {
             tracing::warn!(uid, %error, "failed to mark a log as complete; it will be read again");
@@ -376,5 +428,32 @@ impl Logbook {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(uid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::TryStreamExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_progress_bar_is_read_while_it_draws() {
+        let pieces = [
+            "00Z start\r 1/9",
+            " [ loss=3\r 2/9 [ loss=2",
+            "\r 3/9 [ loss=1\n",
+            "next\n",
+        ];
+        let pieces = pieces.map(|piece| Ok::<_, io::Error>(piece.as_bytes()));
+        let mut stream = futures::stream::iter(pieces).into_async_read();
+        let (mut line, mut seen) = (Vec::new(), Vec::new());
+        let told = read_line(&mut stream, &mut line, |bar| seen.push(bar.to_vec()))
+            .await
+            .unwrap();
+        assert_eq!(seen, [&b"00Z start"[..], b" 1/9 [ loss=3"]);
+        assert_eq!(&line[told..], b" 2/9 [ loss=2\r 3/9 [ loss=1\n");
+        read_line(&mut stream, &mut line, |_| {}).await.unwrap();
+        assert_eq!(line, b"next\n");
     }
 }

@@ -14,7 +14,7 @@ use astrago_api::{TrainJob, TrainerStatus};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::{Logbook, POINTS};
+use super::{Curves, Logbook, NAMES, push_thinned};
 use crate::model::{Metric, MetricPoint};
 
 /// The reports of one job, by metric.
@@ -22,6 +22,7 @@ use crate::model::{Metric, MetricPoint};
 pub(super) struct Reported {
     last: Option<Timestamp>,
     curves: BTreeMap<String, Vec<MetricPoint>>,
+    left_out: u64,
 }
 
 impl Reported {
@@ -36,43 +37,40 @@ impl Reported {
         self.last = Some(time);
         for metric in &status.metrics {
             // Values are texts; one that is no number makes no curve.
-            let Some(value) = metric
-                .value
-                .parse()
-                .ok()
-                .filter(|value: &f64| value.is_finite())
-            else {
+            let Ok(value) = metric.value.parse::<f64>() else {
                 continue;
             };
-            let points = self.curves.entry(metric.name.clone()).or_default();
-            points.push(MetricPoint {
+            if self.curves.len() >= NAMES && !self.curves.contains_key(&metric.name) {
+                self.left_out += 1;
+                continue;
+            }
+            let point = MetricPoint {
                 time,
                 worker: 0,
                 step: None,
-                value,
-            });
-            if points.len() >= 2 * POINTS {
-                let mut keep = false;
-                points.retain(|_| {
-                    keep = !keep;
-                    keep
-                });
-            }
+                value: value.into(),
+            };
+            push_thinned(self.curves.entry(metric.name.clone()).or_default(), point);
         }
         true
     }
 
     /// The metrics with those that were read from the log; a report is more exact than a log line of the
     /// same name.
-    pub(super) fn before(&self, mut read: Vec<Metric>) -> Vec<Metric> {
-        read.retain(|metric| !self.curves.contains_key(&metric.name));
-        let reported = self.curves.iter().map(|(name, points)| Metric {
-            name: name.clone(),
-            value: points.last().map_or(0.0, |point| point.value),
-            points: points.clone(),
+    pub(super) fn before(&self, mut read: Curves) -> Curves {
+        read.left_out += self.left_out;
+        read.metrics
+            .retain(|metric| !self.curves.contains_key(&metric.name));
+        let reported = self.curves.iter().filter_map(|(name, points)| {
+            Some(Metric {
+                name: name.clone(),
+                value: points.last()?.value,
+                points: points.clone(),
+            })
         });
-        read.extend(reported);
-        read.sort_by(|left, right| left.name.cmp(&right.name));
+        read.metrics.extend(reported);
+        read.metrics
+            .sort_by(|left, right| left.name.cmp(&right.name));
         read
     }
 }
@@ -137,6 +135,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::model::MetricValue;
 
     fn job(time: &str, loss: &str) -> TrainJob {
         serde_json::from_value(json!({
@@ -157,13 +156,14 @@ mod tests {
         book.report(&job("2026-01-01T00:00:00.5+00:00", "2.5"));
         book.report(&job("2026-01-01T00:00:06Z", "1.5"));
         book.report(&job("2026-01-01T00:00:01Z", "9"));
-        let curve = |book: &Logbook| -> Vec<f64> {
-            let metrics = book.metrics("u");
+        let curve = |book: &Logbook| -> Vec<MetricValue> {
+            let metrics = book.metrics("u").metrics;
             assert_eq!((metrics.len(), metrics[0].name.as_str()), (1, "loss"));
             metrics[0].points.iter().map(|point| point.value).collect()
         };
-        assert_eq!(curve(&book), [2.5, 1.5]);
+        let want = [2.5, 1.5].map(MetricValue::from);
+        assert_eq!(curve(&book), want);
         drop(book);
-        assert_eq!(curve(&Logbook::open(folder.path()).unwrap()), [2.5, 1.5]);
+        assert_eq!(curve(&Logbook::open(folder.path()).unwrap()), want);
     }
 }

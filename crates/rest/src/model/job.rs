@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::Cause;
+use super::{Cause, Metric};
 
 /// A request for a training job, in either form of the API.
 ///
@@ -328,6 +328,9 @@ pub struct JobDetail {
     pub usage: Usage,
     /// The latest value of each metric.
     pub metrics: Vec<Metric>,
+    /// How many values were not kept because the job has too many metrics (more than 100).
+    #[serde(default)]
+    pub metrics_left_out: u64,
 }
 
 /// One node of a job: the pod of one rank.
@@ -385,6 +388,9 @@ pub struct Failure {
     /// The node that failed first.
     pub worker: Option<i64>,
     pub exit_code: Option<i32>,
+    /// Whether the same code would fail in the same way again: a syntax error, a missing module, wrong arguments.
+    #[serde(default)]
+    pub permanent: bool,
     /// The log lines that show it.
     pub evidence: Vec<String>,
     pub hint: Option<String>,
@@ -437,23 +443,6 @@ pub struct Progress {
     pub remaining_seconds: Option<i64>,
     /// Such as `epoch 2 of 3, step 120 of 469`.
     pub step: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Metric {
-    pub name: String,
-    pub value: f64,
-    /// The points over time, thinned out; present in the answer about one metric or curve.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub points: Vec<MetricPoint>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct MetricPoint {
-    pub time: Timestamp,
-    pub worker: i64,
-    pub step: Option<f64>,
-    pub value: f64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

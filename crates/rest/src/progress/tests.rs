@@ -42,6 +42,31 @@ fn reading(
 #[case::validation("val_loss=0.5, val_acc=0.91",
     reading(None, None, None, None, &[("val_loss", 0.5), ("val_acc", 0.91)]))]
 #[case::korean("최종 평균 Loss: 0.0367", reading(None, None, None, None, &[("loss", 0.0367)]))]
+#[case::xgboost("[19]\ttrain-mlogloss:0.10250\teval-mlogloss:0.35462",
+    reading(None, None, Some(19.0), None, &[("train-mlogloss", 0.1025), ("eval-mlogloss", 0.35462)]))]
+#[case::lightning_rich("Epoch 0/1  ━━━━━━━━━━━━━━━━━━ 3/4 0:00:00 • 0:00:00 200.45it/s train_loss: 0.007",
+    reading(Some(1.0), Some(2.0), Some(3.0), Some(4.0), &[("train_loss", 0.007)]))]
+#[case::quoted("{'loss': '0.1107', 'grad_norm': '1.488', 'epoch': '0.5'}",
+    reading(Some(0.5), None, None, None, &[("loss", 0.1107), ("grad_norm", 1.488)]))]
+#[case::words("epoch 3/20 loss 0.1234", reading(Some(3.0), Some(20.0), None, None, &[("loss", 0.1234)]))]
+#[case::settings_beside("Epoch 2: rank=0 world=2 batch_size=64 loss=0.5",
+    reading(Some(2.0), None, None, None, &[("loss", 0.5)]))]
+#[case::infinite("step=3 loss=-inf", reading(None, None, Some(3.0), None, &[("loss", f64::NEG_INFINITY)]))]
+#[case::logged("INFO [trainer.py:120] step 10 of 20 loss: 0.5",
+    reading(None, None, Some(10.0), Some(20.0), &[("loss", 0.5)]))]
+#[case::warning(
+    "[W1116 13:00:00.123 reducer.cpp:1545] Warning: find_unused_parameters=True was specified",
+    Reading::default()
+)]
+#[case::torch_warning("[W reducer.cpp:1545] loss: 1", Reading::default())]
+#[case::namespace(
+    "Namespace(batch_size=64, epochs=10, lr=0.1, loss=2)",
+    Reading::default()
+)]
+#[case::configuration("{'lr': 0.001, 'batch_size': 64, 'epochs': 10}", Reading::default())]
+#[case::optimizer("    lr: 0.001", Reading::default())]
+#[case::exception("RuntimeError: loss: 3.0", Reading::default())]
+#[case::address("connecting to demo-node-0-0.demo:29500 step 1", Reading::default())]
 #[case::greeting("PyTorch version: 2.2.2", Reading::default())]
 #[case::rank("Rank: 0, World Size: 2", Reading::default())]
 #[case::port("listening on port: 29500", Reading::default())]
@@ -61,6 +86,29 @@ fn tqdm_gives_share_step_and_metrics() {
         (Some(1.0), Some(164.0), Some(469.0), Some(35.0))
     );
     assert_eq!(got.metrics, [("train_loss".to_owned(), 0.310)]);
+}
+
+#[test]
+fn what_is_not_a_number_is_read_as_such() {
+    let got = read("Epoch 3: loss=nan");
+    assert!(got.metrics[0].1.is_nan(), "{got:?}");
+}
+
+#[rstest]
+#[case::traceback(
+    "Traceback (most recent call last):\n  File \"train.py\", line 3\n    fit(epoch=1, loss=2.5, batch_size=64)\nValueError: loss=3.5\nloss: 0.5"
+)]
+#[case::ranks(
+    "[rank0]: Traceback (most recent call last):\n[rank0]:     fit(epoch=1, loss=2.5)\n[rank0]: KeyError: 'epoch=1 loss=3'\nloss: 0.5"
+)]
+#[case::warning("/opt/x.py:12: UserWarning: old\n  fit(epoch=1, loss=2.5)\nloss: 0.5")]
+fn what_belongs_to_a_traceback_or_a_warning_is_not_read(#[case] log: &str) {
+    let mut reader = Reader::default();
+    let lines = log.lines();
+    let got: Vec<(String, Option<f64>, f64)> = lines
+        .flat_map(|line| reader.line(Timestamp::UNIX_EPOCH, line))
+        .collect();
+    assert_eq!(got, [("loss".to_owned(), None, 0.5)]);
 }
 
 #[test]

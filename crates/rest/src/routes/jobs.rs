@@ -250,7 +250,7 @@ async fn metrics(
         name,
     };
     let uid = app::logs::uid(&context, &caller, &key).await?;
-    Ok(Answer(context.logbook.metrics(&uid)))
+    Ok(Answer(context.logbook.metrics(&uid).metrics))
 }
 
 /// What the nodes of a job used over time: processors, memory, GPUs.

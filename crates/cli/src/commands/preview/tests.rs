@@ -106,7 +106,7 @@ fn problems(text: &str) -> Vec<String> {
 
 #[test]
 fn yaml_has_every_object_and_reads_back() {
-    let text = run_with(&["-f", &example("004-tensorflow-volumes")]).unwrap();
+    let text = run_with(&["-f", &example("tensorflow-volumes")]).unwrap();
     let objects: Vec<serde_json::Value> = astrago_plan::yaml::all_from_str(&text).unwrap();
     let kinds: Vec<&str> = objects
         .iter()
@@ -117,7 +117,7 @@ fn yaml_has_every_object_and_reads_back() {
 
 #[test]
 fn origins_stand_behind_the_fields() {
-    let text = run_with(&["-f", &example("003-t5-large"), "--origin"]).unwrap();
+    let text = run_with(&["-f", &example("fsdp-t5-large"), "--origin"]).unwrap();
     for want in [
         "mountPath: /dev/shm  # override spec.podTemplateOverrides[0]",
         "command:  # TrainJob spec.trainer.command",
@@ -130,7 +130,7 @@ fn origins_stand_behind_the_fields() {
 
 #[test]
 fn a_table_has_a_row_per_container() {
-    let text = run_with(&["-f", &example("004-tensorflow-volumes"), "-o", "table"]).unwrap();
+    let text = run_with(&["-f", &example("tensorflow-volumes"), "-o", "table"]).unwrap();
     insta::assert_snapshot!(text, @"
     POD                             RANK   CONTAINER             IMAGE                              CPU   MEMORY     GPU
     user-job-12345-node-0-0-xxxxx   0      tf-config-generator   busybox:1.36                       -     -          -
@@ -142,7 +142,7 @@ fn a_table_has_a_row_per_container() {
 
 #[test]
 fn json_is_a_list_with_the_origins_beside_it() {
-    let text = run_with(&["-f", &example("000-pytorch-git"), "-o", "json", "--origin"]).unwrap();
+    let text = run_with(&["-f", &example("pytorch-git"), "-o", "json", "--origin"]).unwrap();
     let list: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(list["kind"], "List");
     let origins = &list["origins"]["pytorch-git-node-0-0-xxxxx"];

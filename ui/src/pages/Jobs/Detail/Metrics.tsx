@@ -126,6 +126,11 @@ export function Metrics({ jobKey, job }: { jobKey: JobKey; job: Schemas['JobDeta
           {t('metrics.hint')}
         </Text>
       )}
+      {(job.metrics_left_out ?? 0) > 0 && (
+        <Text size="xs" c="dimmed">
+          {t('metrics.leftOut', { count: job.metrics_left_out ?? 0 })}
+        </Text>
+      )}
       <UsageCharts job={job} />
     </Stack>
   );

@@ -68,7 +68,13 @@ function Training({ job, progress }: { job: Job; progress: Schemas['Progress'] }
               <Text span c="dimmed" fz="inherit">
                 {metric.name}
               </Text>
-              <b>{Number(metric.value.toPrecision(5))}</b>
+              {typeof metric.value === 'number' ? (
+                <b>{Number(metric.value.toPrecision(5))}</b>
+              ) : (
+                <Text span fw={700} fz="inherit" c="red.7">
+                  {metric.value}
+                </Text>
+              )}
             </span>
           ))}
         </Group>

@@ -16,7 +16,8 @@ export function chartsOf(
           .filter((point) => point.worker === worker)
           .map((point, order) => ({
             x: axis === 'time' ? Date.parse(point.time) : (point.step ?? order),
-            y: point.value,
+            // What JSON has no number for comes by its name.
+            y: Number(point.value),
           }));
         const label = names.length > 1 ? `${name} #${worker}` : `#${worker}`;
         charts.set(metric.name, [...(charts.get(metric.name) ?? []), { label, points }]);

@@ -1,0 +1,126 @@
+//! Libraries that find their peers by themselves, started with plain `python` on each of two nodes: what they read must be there.
+
+use serde_json::json;
+
+use crate::harness::{Up, can_run_pods, has_kubectl, python};
+
+const LIGHTNING: &str = r"
+import lightning
+import torch
+from lightning.pytorch.callbacks import TQDMProgressBar
+from torch.utils.data import DataLoader, TensorDataset
+
+class Model(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 1)
+
+    def training_step(self, batch, _):
+        loss = self.layer(batch[0]).pow(2).mean()
+        self.log('train_loss', loss, prog_bar=True)
+        return loss
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+trainer = lightning.Trainer(accelerator='cpu', devices=1, num_nodes=2, max_epochs=2, logger=False,
+                            enable_checkpointing=False, callbacks=[TQDMProgressBar()])
+trainer.fit(Model(), DataLoader(TensorDataset(torch.randn(32, 4)), batch_size=4))
+print(f'rank {trainer.global_rank} of {trainer.world_size}', flush=True)
+";
+
+const ACCELERATE: &str = r"
+import torch
+from accelerate import Accelerator
+
+accelerator = Accelerator(cpu=True)
+assert int(accelerator.reduce(torch.ones(1))) == 2
+print(f'rank {accelerator.process_index} of {accelerator.num_processes}', flush=True)
+";
+
+const TRANSFORMERS: &str = r"
+import torch
+from transformers import Trainer, TrainingArguments
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 1)
+
+    def forward(self, x, labels=None):
+        return {'loss': (self.layer(x) - labels).pow(2).mean()}
+
+settings = TrainingArguments(output_dir='/tmp/out', use_cpu=True, max_steps=2, logging_steps=1, report_to=[],
+                             save_strategy='no')
+data = [{'x': torch.ones(4), 'labels': torch.ones(1)}] * 32
+Trainer(Model(), settings, train_dataset=data).train()
+print(f'rank {settings.process_index} of {settings.world_size}', flush=True)
+";
+
+const DEEPSPEED: &str = r"
+import deepspeed
+import torch.distributed as dist
+
+deepspeed.init_distributed('gloo')
+print(f'rank {dist.get_rank()} of {dist.get_world_size()}', flush=True)
+";
+
+#[test]
+fn libraries_find_their_peers_without_a_launcher() {
+    let Some(python) = python().filter(|_| can_run_pods() && has_kubectl()) else {
+        return;
+    };
+    let python = python.to_str().unwrap();
+    let up = Up::start(&["--no-auth", "--stop-pods", "--python", python]);
+    up.kubectl(&["create", "namespace", "team"]);
+    let jobs = [
+        ("lightning", LIGHTNING),
+        ("accelerate", ACCELERATE),
+        ("transformers", TRANSFORMERS),
+        ("deepspeed", DEEPSPEED),
+    ];
+    for (name, code) in jobs {
+        let job = json!({
+            "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob",
+            "metadata": { "name": name, "namespace": "team" },
+            "spec": {
+                "runtimeRef": { "name": "torch-distributed" },
+                "trainer": {
+                    "numNodes": 2, "command": ["python3", "-c", code],
+                    "resourcesPerNode": { "requests": { "cpu": "500m" } },
+                    "env": [{ "name": "OMP_NUM_THREADS", "value": "1" }, { "name": "DS_ACCELERATOR", "value": "cpu" }],
+                },
+            },
+        });
+        let file = up.folder.path().join(format!("{name}.json"));
+        std::fs::write(&file, job.to_string()).unwrap();
+        up.kubectl(&["apply", "-f", file.to_str().unwrap()]);
+    }
+    for (name, _) in jobs {
+        let status = up.eventually("the end of the job", |up| {
+            let (_, status) = up.get(&format!("/api/trainjob/{name}/status?namespace=team"));
+            match status["state"].as_str() {
+                Some("Complete" | "Failed") => Ok(status),
+                _ => Err(status),
+            }
+        });
+        let (_, lines) = up.get(&format!("/api/trainjobs/{name}/logs?namespace=team"));
+        let lines = lines.to_string();
+        assert_eq!(status["state"], "Complete", "{name}: {status} {lines}");
+        for rank in 0..2 {
+            assert!(
+                lines.contains(&format!("rank {rank} of 2")),
+                "{name}: {lines}"
+            );
+        }
+    }
+    // What they print of their progress is understood.
+    for (name, metric) in [("lightning", "train_loss"), ("transformers", "loss")] {
+        let (_, metrics) = up.get(&format!("/api/trainjobs/{name}/metrics?namespace=team"));
+        let names = metrics.as_array().unwrap().iter();
+        assert!(
+            names.clone().any(|one| one["name"] == metric),
+            "{name}: {metrics}"
+        );
+    }
+}

@@ -1,0 +1,1 @@
+../../../../runtimes/pytorch-simple/train.py

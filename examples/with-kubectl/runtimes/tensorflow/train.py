@@ -1,0 +1,1 @@
+../../../../runtimes/tensorflow-distributed/train.py
