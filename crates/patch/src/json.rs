@@ -1,11 +1,17 @@
 //! JSON Patch (RFC 6902).
 
+use json_patch::{AddOperation, PatchErrorKind, PatchOperation, ReplaceOperation};
 use serde_json::Value;
+
+use crate::bounds::{self, MAX_SIZE};
 
 /// Kubernetes refuses patches with more operations than this.
 const MAX_OPERATIONS: usize = 10_000;
 
 /// Applies the operations in order. When one fails, `target` is as it was before.
+///
+/// A patch can make much of little: copies of copies double what is there, and each operation can put its own depth
+/// below that of the last. So every operation is weighed before it is made.
 pub fn apply(target: &mut Value, patch: &Value) -> Result<()> {
     let operations = patch.as_array().ok_or(Error::NotAList)?;
     if operations.len() > MAX_OPERATIONS {
@@ -15,17 +21,66 @@ pub fn apply(target: &mut Value, patch: &Value) -> Result<()> {
     }
     let operations: json_patch::Patch =
         serde_json::from_value(patch.clone()).map_err(Error::Parse)?;
-    json_patch::patch(target, &operations).map_err(|error| match error.kind {
-        json_patch::PatchErrorKind::TestFailed => Error::TestFailed {
-            operation: error.operation,
-            path: error.path.to_string(),
-        },
-        _ => Error::Apply {
-            operation: error.operation,
-            path: error.path.to_string(),
-            source: error,
-        },
-    })
+    // The crate's own way back panics after some moves, so a copy is changed instead.
+    let mut changed = target.clone();
+    let mut budget = MAX_SIZE;
+    for (index, operation) in operations.iter().enumerate() {
+        let path = || shown(operation.path());
+        weigh(&changed, operation, &mut budget).map_err(|source| Error::Exceeded {
+            operation: index,
+            path: path(),
+            source,
+        })?;
+        let done = json_patch::patch_unsafe(&mut changed, std::slice::from_ref(operation));
+        done.map_err(|error| match error.kind {
+            PatchErrorKind::TestFailed => Error::TestFailed {
+                operation: index,
+                path: path(),
+            },
+            source => Error::Apply {
+                operation: index,
+                path: path(),
+                source,
+            },
+        })?;
+    }
+    *target = changed;
+    Ok(())
+}
+
+/// Refuses an operation that would put something too deep, or copy more than an object may weigh. What is added was sent
+/// with the patch, so that its size is bounded already.
+fn weigh(
+    target: &Value,
+    operation: &PatchOperation,
+    copies: &mut usize,
+) -> Result<(), bounds::Exceeded> {
+    let depth = operation.path().count();
+    let from = |pointer: &json_patch::jsonptr::Pointer| target.pointer(pointer.as_str());
+    match operation {
+        PatchOperation::Add(AddOperation { value, .. })
+        | PatchOperation::Replace(ReplaceOperation { value, .. }) => {
+            bounds::spend(value, depth, &mut { usize::MAX })
+        }
+        PatchOperation::Copy(copy) => {
+            from(&copy.from).map_or(Ok(()), |source| bounds::spend(source, depth, copies))
+        }
+        // What does not sink needs no look; what does costs its weight, or many moves would take all day.
+        PatchOperation::Move(moved) if depth > moved.from.count() => {
+            from(&moved.from).map_or(Ok(()), |source| bounds::spend(source, depth, copies))
+        }
+        PatchOperation::Move(_) | PatchOperation::Remove(_) | PatchOperation::Test(_) => Ok(()),
+    }
+}
+
+/// A path as messages show it: as long as anyone would read.
+fn shown(path: &json_patch::jsonptr::Pointer) -> String {
+    const LONGEST: usize = 200;
+    let text = path.as_str();
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +98,15 @@ pub enum Error {
         operation: usize,
         path: String,
         #[source]
-        source: json_patch::PatchError,
+        source: PatchErrorKind,
+    },
+    #[error(
+        "operation {operation} of the JSON patch makes too much of the object at {path:?}: {source}"
+    )]
+    Exceeded {
+        operation: usize,
+        path: String,
+        source: bounds::Exceeded,
     },
 }
 
@@ -80,10 +143,44 @@ mod tests {
         {"op": "remove", "path": "/a"},
         {"op": "test", "path": "/b", "value": 1}
     ]))]
+    #[case::move_to_own_parent(json!([
+        {"op": "add", "path": "/a/x", "value": {"y": 1}},
+        {"op": "move", "from": "/a/x/y", "path": "/a/x"},
+        {"op": "test", "path": "/b", "value": 1}
+    ]))]
+    #[case::move_into_itself(json!([{"op": "move", "from": "/a", "path": "/a/b"}]))]
+    #[case::doubled(
+        (0..24).map(|index| json!({"op": "copy", "from": "/a", "path": format!("/a/x{index}")})).collect()
+    )]
+    #[case::doubled_flat(
+        std::iter::once(json!({"op": "add", "path": "/a/x", "value": ["x".repeat(1000)]}))
+            .chain((0..24).map(|_| json!({"op": "copy", "from": "/a", "path": "/a/x/-"})))
+            .collect()
+    )]
+    #[case::deeper_and_deeper(deeper(100, 60).into())]
+    #[case::moved_deeper(
+        [deeper(1, 80), deeper_elsewhere(80)].concat().into_iter()
+            .chain([json!({"op": "move", "from": "/c", "path": format!("/a{}", "/x".repeat(80))})])
+            .collect()
+    )]
     fn leaves_the_target_alone_when_refused(#[case] patch: Value) {
         let mut target = json!({"a": {}, "b": 2});
         apply(&mut target, &patch).unwrap_err();
         assert_eq!(target, json!({"a": {}, "b": 2}));
+    }
+
+    /// Each operation puts so many levels at the end of those before it.
+    fn deeper(operations: usize, levels: usize) -> Vec<Value> {
+        let value = || (0..levels).fold(json!({}), |inner, _| json!({ "x": inner }));
+        (0..operations)
+            .map(|index| format!("/a{}", "/x".repeat(1 + index * (levels + 1))))
+            .map(|path| json!({"op": "add", "path": path, "value": value()}))
+            .collect()
+    }
+
+    fn deeper_elsewhere(levels: usize) -> Vec<Value> {
+        let value = (0..levels).fold(json!({}), |inner, _| json!({ "x": inner }));
+        vec![json!({"op": "add", "path": "/c", "value": value})]
     }
 
     #[test]

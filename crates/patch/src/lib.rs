@@ -6,12 +6,14 @@
 //!   strategic  Kubernetes' own    lists merge by key; what merges how stands in `keys`
 //!   apply      server-side apply  like strategic, but who owns which field decides; `fields` is
 //!                                 the set algebra, `managed` reads and writes managedFields
+//!   bounds     size and depth     what no object may exceed, whichever way it came to be
 //! ```
 //!
 //! Everything works on [`serde_json::Value`], without I/O, clock or async: the API server, the
 //! planner of training jobs and the tests call the same functions.
 
 pub mod apply;
+pub mod bounds;
 pub mod fields;
 pub mod json;
 pub mod keys;
