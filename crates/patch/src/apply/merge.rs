@@ -28,38 +28,52 @@ pub(super) fn merge(live: &Value, applied: &Value, keys: &Keys) -> Value {
     }
 }
 
-/// Applied items stand in their own order; live ones that are not applied stay behind the item
-/// that they stood behind.
+/// Applied items stand in their own order. Live ones that are not applied keep their place among the live ones, and
+/// stand before whatever is applied at the same place: `[A, B]` with `[C]` applied is `[A, B, C]`.
 fn lists(live: &[Value], applied: &[Value], keys: &Keys) -> Vec<Value> {
     let elements = |list: &[Value]| -> Vec<Option<String>> {
         list.iter().map(|item| item_element(item, keys)).collect()
     };
     let (live_elements, applied_elements) = (elements(live), elements(applied));
-    let is_applied: HashSet<_> = applied_elements.iter().collect();
+    let is_applied: HashSet<_> = applied_elements.iter().flatten().collect();
     let mut places = HashMap::with_capacity(live.len());
     for (place, element) in live_elements.iter().enumerate() {
-        places.entry(element).or_insert(place);
+        if let Some(element) = element {
+            places.entry(element).or_insert(place);
+        }
     }
+    // What both have, in the order in which it is applied; the next of them is what live items are taken up to.
+    let shared = applied_elements.iter().flatten();
+    let mut shared = shared.filter(|one| places.contains_key(one)).peekable();
     let mut merged = Vec::with_capacity(live.len() + applied.len());
-    let mut next_live = 0;
+    let mut rest = live.iter().zip(&live_elements).peekable();
     for (item, element) in applied.iter().zip(&applied_elements) {
-        let found = element.as_ref().and_then(|_| places.get(element).copied());
-        if let Some(found) = found {
-            for index in next_live..found {
-                if !is_applied.contains(&live_elements[index]) {
-                    merged.push(live[index].clone());
+        while let Some((kept, place)) = rest.peek() {
+            match place {
+                Some(place) if is_applied.contains(place) => {
+                    if shared.peek() == Some(&place) {
+                        break;
+                    }
+                    // It stands where it is applied.
                 }
+                _ => merged.push((*kept).clone()),
             }
-            next_live = next_live.max(found + 1);
-            merged.push(merge(&live[found], item, keys.items()));
-        } else {
-            merged.push(item.clone());
+            rest.next();
+        }
+        let found = element.as_ref().and_then(|element| places.get(element));
+        merged.push(match found {
+            Some(found) => merge(&live[*found], item, keys.items()),
+            None => item.clone(),
+        });
+        if shared.peek().copied() == element.as_ref() && element.is_some() {
+            shared.next();
         }
     }
-    for index in next_live..live.len() {
-        if !is_applied.contains(&live_elements[index]) {
-            merged.push(live[index].clone());
-        }
-    }
+    let unapplied =
+        |place: &Option<String>| place.as_ref().is_none_or(|one| !is_applied.contains(one));
+    merged.extend(
+        rest.filter(|(_, place)| unapplied(place))
+            .map(|(kept, _)| kept.clone()),
+    );
     merged
 }
