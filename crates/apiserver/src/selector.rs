@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use crate::status::{ApiError, Result};
 use crate::store::Object;
 
@@ -45,9 +47,44 @@ impl Labels {
         self.0.is_empty()
     }
 
+    /// From a `LabelSelector` object. What is not understood selects nothing.
+    pub fn of(selector: &Value) -> Option<Self> {
+        let mut requirements = Vec::new();
+        for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
+            requirements.push(Requirement {
+                key: key.clone(),
+                test: Test::In(BTreeSet::from([value.as_str()?.to_owned()])),
+            });
+        }
+        for one in selector["matchExpressions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+        {
+            let values = one["values"].as_array().into_iter().flatten();
+            let values = values.filter_map(|value| Some(value.as_str()?.to_owned()));
+            requirements.push(Requirement {
+                key: one["key"].as_str()?.to_owned(),
+                test: match one["operator"].as_str()? {
+                    "In" => Test::In(values.collect()),
+                    "NotIn" => Test::NotIn(values.collect()),
+                    "Exists" => Test::Exists,
+                    "DoesNotExist" => Test::Absent,
+                    _ => return None,
+                },
+            });
+        }
+        Some(Self(requirements))
+    }
+
     pub fn matches(&self, object: &Object) -> bool {
+        self.match_by(|key| object.label(key))
+    }
+
+    /// Whether the labels that `label` gives are selected.
+    pub fn match_by<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.0.iter().all(|requirement| {
-            let value = object.label(&requirement.key);
+            let value = label(&requirement.key);
             match &requirement.test {
                 Test::In(values) => value.is_some_and(|value| values.contains(value)),
                 Test::NotIn(values) => value.is_none_or(|value| !values.contains(value)),

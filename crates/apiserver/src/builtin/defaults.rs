@@ -121,9 +121,10 @@ fn job(object: &mut Value, is_new: bool) {
     }
     let is_manual = spec.get("manualSelector").and_then(Value::as_bool) == Some(true);
     if is_new && !is_manual && !uid.is_empty() {
-        // The job owns the pods that carry its uid, whatever the template's author thought.
-        spec.insert(
-            "selector".to_owned(),
+        // The job owns the pods that carry its uid. Another selector is refused below.
+        set(
+            spec,
+            "selector",
             json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}),
         );
         let template = &mut spec["template"];

@@ -234,3 +234,79 @@ fn good_objects_pass(#[case] group: &str, #[case] kind: &str, #[case] mut object
     admit(find(group, kind).unwrap(), &mut object, Some(&once)).unwrap();
     assert_eq!(object, once, "admission changed {before}");
 }
+
+fn job_with(change: impl FnOnce(&mut Value)) -> Value {
+    let mut job = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x", "uid": "u"},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "b"}]}}},
+    });
+    change(&mut job["spec"]);
+    job
+}
+
+fn with_rule(rule: Value) -> Value {
+    job_with(|spec| spec["podFailurePolicy"] = json!({"rules": [rule]}))
+}
+
+#[rstest]
+#[case::restart(job_with(|spec| {
+    spec["podFailurePolicy"] = json!({"rules": [{"action": "Ignore", "onPodConditions": [{"type": "x", "status": "True"}]}]});
+    spec["template"]["spec"]["restartPolicy"] = "OnFailure".into();
+}), "only \"Never\" is supported")]
+#[case::selector(job_with(|spec| spec["selector"] = json!({"matchLabels": {"app": "x"}})), "spec.selector")]
+#[case::stale_selector(
+    job_with(|spec| spec["selector"] = json!({"matchLabels": {"controller-uid": "other"}})), "spec.selector")]
+#[case::manual(job_with(|spec| spec["manualSelector"] = true.into()), "spec.selector: Required")]
+#[case::mismatch(job_with(|spec| {
+    spec["manualSelector"] = true.into();
+    spec["selector"] = json!({"matchLabels": {"app": "x"}});
+}), "does not match template `labels`")]
+#[case::indexed(job_with(|spec| {
+    spec["completionMode"] = "Indexed".into();
+    spec["parallelism"] = 2.into();
+}), "spec.completions: Required")]
+#[case::negative(job_with(|spec| spec["completions"] = (-1).into()), "spec.completions")]
+#[case::per_index(job_with(|spec| spec["backoffLimitPerIndex"] = 1.into()), "requires indexed completion mode")]
+#[case::failed_indexes(job_with(|spec| {
+    spec["completionMode"] = "Indexed".into();
+    spec["completions"] = 2.into();
+    spec["maxFailedIndexes"] = 1.into();
+}), "spec.backoffLimitPerIndex: Required")]
+#[case::replacement(job_with(|spec| spec["podReplacementPolicy"] = "Soon".into()), "spec.podReplacementPolicy")]
+#[case::success(job_with(|spec| spec["successPolicy"] = json!({"rules": [{"succeededCount": 1}]})),
+    "spec.successPolicy")]
+#[case::action(with_rule(json!({"action": "Cry", "onExitCodes": {"operator": "In", "values": [1]}})), "rules[0].action")]
+#[case::fail_index(with_rule(json!({"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [1]}})),
+    "requires the backoffLimitPerIndex")]
+#[case::neither(with_rule(json!({"action": "FailJob"})), "specifying one of")]
+#[case::both(with_rule(json!({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1]},
+    "onPodConditions": [{"type": "x", "status": "True"}]})), "specifying both")]
+#[case::zero(with_rule(json!({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [0]}})),
+    "must not be 0")]
+#[case::order(with_rule(json!({"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [2, 1]}})),
+    "must be ordered")]
+#[case::container(
+    with_rule(json!({"action": "FailJob", "onExitCodes": {"containerName": "z", "operator": "In", "values": [1]}})),
+    "onExitCodes.containerName")]
+fn jobs_are_refused_as_upstream(#[case] job: Value, #[case] want: &str) {
+    let errors = errors("batch", "Job", job, None);
+    assert!(
+        errors.iter().any(|error| error.contains(want)),
+        "{errors:?}"
+    );
+}
+
+#[test]
+fn jobs_that_say_it_right_are_taken() {
+    let policy = json!({"rules": [
+        {"action": "FailJob", "onExitCodes": {"containerName": "a", "operator": "In", "values": [1, 42]}},
+        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+    ]});
+    let job = admitted(
+        "batch",
+        "Job",
+        job_with(|spec| spec["podFailurePolicy"] = policy),
+    );
+    let want = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}});
+    assert_eq!(job["spec"]["selector"], want);
+}

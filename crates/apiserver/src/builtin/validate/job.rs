@@ -1,9 +1,12 @@
 //! The rules of Jobs.
 
+mod policies;
+
 use serde_json::Value;
 
 use super::{one_of, pod};
 use crate::schema::{FieldError, Reason};
+use crate::selector::Labels;
 
 pub(super) fn job(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let spec = &new["spec"];
@@ -31,24 +34,123 @@ pub(super) fn job(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>
         &["NonIndexed", "Indexed"],
         errors,
     );
-    if spec["completionMode"] == "Indexed" && spec["completions"].is_null() {
-        let detail = "when completion mode is Indexed";
-        errors.push(FieldError::required("spec.completions", detail));
-    }
+    indexes(spec, errors);
     let template = &spec["template"];
     if !template.is_object() {
         errors.push(FieldError::required("spec.template", ""));
         return;
     }
+    selector(new, old, errors);
     pod::spec(&template["spec"], "spec.template.spec", errors);
     let policy = &template["spec"]["restartPolicy"];
+    let at = "spec.template.spec.restartPolicy";
     if policy != "OnFailure" && policy != "Never" {
         let choices = ["OnFailure", "Never"];
-        let at = "spec.template.spec.restartPolicy";
         errors.push(FieldError::not_supported(at, policy, choices));
+    } else if policy != "Never" && spec["podFailurePolicy"].is_object() {
+        let detail = "only \"Never\" is supported when pod failure policy is specified";
+        errors.push(FieldError::invalid(at, policy, detail));
+    } else if policy != "Never" && !spec["backoffLimitPerIndex"].is_null() {
+        let detail = "only \"Never\" is supported when backoffLimitPerIndex is specified";
+        errors.push(FieldError::invalid(at, policy, detail));
     }
+    replacement(spec, errors);
+    policies::failure(spec, errors);
+    policies::success(spec, errors);
     if let Some(old) = old {
         update(new, old, errors);
+    }
+}
+
+/// What goes together with indexes, and what needs them.
+fn indexes(spec: &Value, errors: &mut Vec<FieldError>) {
+    const MOST_PODS: i64 = 100_000;
+    let number = |field: &str| spec[field].as_i64();
+    let mut invalid = |field: &str, detail: &str| {
+        errors.push(FieldError::invalid(
+            format!("spec.{field}"),
+            &spec[field],
+            detail,
+        ));
+    };
+    if spec["completionMode"] != "Indexed" {
+        for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
+            if !spec[field].is_null() {
+                invalid(field, "requires indexed completion mode");
+            }
+        }
+        return;
+    }
+    let many = "must be less than or equal to 100000 when completion mode is Indexed";
+    if number("parallelism").is_some_and(|count| count > MOST_PODS) {
+        invalid("parallelism", many);
+    }
+    let completions = number("completions");
+    if let (Some(failed), Some(all)) = (number("maxFailedIndexes"), completions)
+        && failed > all
+    {
+        invalid(
+            "maxFailedIndexes",
+            "must be less than or equal to completions",
+        );
+    }
+    if completions.is_none() {
+        let detail = "when completion mode is Indexed";
+        errors.push(FieldError::required("spec.completions", detail));
+    }
+    if !spec["maxFailedIndexes"].is_null() && spec["backoffLimitPerIndex"].is_null() {
+        let detail = "when maxFailedIndexes is specified";
+        errors.push(FieldError::required("spec.backoffLimitPerIndex", detail));
+    }
+}
+
+/// A job finds its pods by its own uid, unless its author takes that over.
+fn selector(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    let (spec, uid) = (&new["spec"], &new["metadata"]["uid"]);
+    let (selector, labels) = (&spec["selector"], &spec["template"]["metadata"]["labels"]);
+    if old.is_some() || uid.is_null() {
+        return;
+    }
+    if spec["manualSelector"] != true {
+        let own = ["batch.kubernetes.io/controller-uid", "controller-uid"];
+        let generated = selector["matchExpressions"]
+            .as_array()
+            .is_none_or(Vec::is_empty)
+            && selector["matchLabels"].as_object().is_some_and(|labels| {
+                !labels.is_empty()
+                    && labels
+                        .iter()
+                        .all(|(key, value)| own.contains(&key.as_str()) && value == uid)
+            });
+        if !generated {
+            let detail = "`selector` not auto-generated; leave it out, or set `manualSelector`";
+            errors.push(FieldError::invalid("spec.selector", selector, detail));
+        }
+    } else if selector.is_null() {
+        errors.push(FieldError::required("spec.selector", ""));
+    } else {
+        let selects = Labels::of(selector)
+            .is_some_and(|selector| selector.match_by(|key| labels[key].as_str()));
+        if !selects {
+            let detail = "`selector` does not match template `labels`";
+            errors.push(FieldError::invalid(
+                "spec.template.metadata.labels",
+                labels,
+                detail,
+            ));
+        }
+    }
+}
+
+fn replacement(spec: &Value, errors: &mut Vec<FieldError>) {
+    let policy = &spec["podReplacementPolicy"];
+    let choices: &[&str] = if spec["podFailurePolicy"].is_object() {
+        &["Failed"]
+    } else {
+        &["Failed", "TerminatingOrFailed"]
+    };
+    if !policy.is_null() {
+        one_of(policy, "spec.podReplacementPolicy", choices, errors);
     }
 }
 
@@ -58,7 +160,9 @@ fn update(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
         "selector",
         "completionMode",
         "podFailurePolicy",
+        "successPolicy",
         "backoffLimitPerIndex",
+        "managedBy",
     ];
     // An indexed job may be resized when parallelism and completions change together.
     let is_resized = spec["completionMode"] == "Indexed"
