@@ -14,6 +14,7 @@ pub(crate) mod feed;
 pub(crate) mod fit;
 pub(crate) mod job_runtime;
 pub(crate) mod jobs;
+pub(crate) mod lease;
 pub(crate) mod lifetimes;
 pub(crate) mod list;
 pub(crate) mod logs;

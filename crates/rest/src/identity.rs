@@ -22,6 +22,14 @@ use crate::form::name;
 /// The group whose members may do everything, in any Kubernetes.
 pub(crate) const MASTERS: &str = "system:masters";
 
+/// The name of the administrator of this machine.
+pub(crate) const ADMIN: &str = "admin";
+
+/// Whether a name is one of the system's own, so that whoever bore it would be taken for somebody else.
+pub(crate) fn is_reserved(user: &str) -> bool {
+    user.starts_with("system:") || name::user_label(user).is_ok_and(|label| label == ADMIN)
+}
+
 /// How long an answer about a token is believed; a revoked token lives on for at most this long.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(10);
 
@@ -51,7 +59,7 @@ impl Caller {
     /// The administrator of this machine.
     pub(crate) fn admin() -> Self {
         Self {
-            user: "admin".to_owned(),
+            user: ADMIN.to_owned(),
             groups: vec![MASTERS.to_owned()],
             token: None,
             expires_at: None,
@@ -300,9 +308,10 @@ fn impersonate(inner: &Client, caller: &Caller) -> Client {
         let inner = inner.clone();
         let headers = request.headers_mut();
         // A name that is no header value cannot come from an authenticator; if it did, the empty
-        // name is one that no rule grants anything.
-        let value =
-            |text: &str| HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""));
+        // name is one that is refused.
+        let value = |text: &str| {
+            HeaderValue::from_bytes(text.as_bytes()).unwrap_or(HeaderValue::from_static(""))
+        };
         headers.insert("impersonate-user", value(&caller.user));
         for group in &caller.groups {
             headers.append("impersonate-group", value(group));
@@ -362,6 +371,16 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+
+    #[rstest]
+    #[case("admin", true)]
+    #[case("Admin", true)]
+    #[case("system:node:a", true)]
+    #[case("administrator", false)]
+    #[case("김", false)]
+    fn names_of_the_system_are_reserved(#[case] user: &str, #[case] want: bool) {
+        assert_eq!(is_reserved(user), want);
+    }
 
     #[rstest]
     #[case("kim", "kim")]

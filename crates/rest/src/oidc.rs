@@ -23,7 +23,7 @@ use serde_json::{Map, Value};
 
 use self::keys::Keys;
 pub(crate) use self::login::Logins;
-use crate::identity::{Caller, MASTERS};
+use crate::identity::{Caller, MASTERS, is_reserved};
 
 /// A provider, as the administrator describes it.
 #[derive(Clone)]
@@ -173,7 +173,7 @@ impl Oidc {
             return Err(Error::Token("its email address is not verified"));
         }
         let user = format!("{}{name}", options.prefix);
-        if name.is_empty() || user.starts_with("system:") {
+        if name.is_empty() || is_reserved(&user) {
             return Err(Error::Token("its user's name is reserved"));
         }
         let claimed: Vec<&str> = match claims.get(&options.groups_claim) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
+use super::lease::Lease;
 use super::{Result, jobs, list};
 use crate::context::Context;
 use crate::identity::{Access, Caller};
@@ -29,13 +30,20 @@ const GATHER: Duration = Duration::from_millis(200);
 pub(crate) async fn follow(
     context: &Arc<Context>,
     caller: &Caller,
+    token: Option<String>,
     namespace: Option<String>,
 ) -> Result<mpsc::Receiver<Item>> {
     list::readable(context, caller, namespace.as_deref()).await?;
     let (sender, receiver) = mpsc::channel(64);
     let (context_, caller) = (Arc::clone(context), caller.clone());
     let mut changes = context.world.changes();
-    context.tasks.spawn(async move {
+    let lease = Lease {
+        context: Arc::clone(context),
+        caller: caller.clone(),
+        token,
+        access: None,
+    };
+    let follow = async move {
         let context = context_;
         loop {
             let mut touched = BTreeSet::new();
@@ -83,6 +91,12 @@ pub(crate) async fn follow(
                     return;
                 }
             }
+        }
+    };
+    context.tasks.spawn(async move {
+        tokio::select! {
+            () = follow => {}
+            () = lease.ended() => {}
         }
     });
     Ok(receiver)

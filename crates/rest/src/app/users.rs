@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use super::{Error, Result, namespaces};
 use crate::context::Context;
 use crate::form::name;
-use crate::identity::{Access, Caller, MASTERS};
+use crate::identity::{Access, Caller, MASTERS, is_reserved};
 use crate::model::{CreatedUser, NewUser, User, WhoAmI};
 use crate::names;
 
@@ -62,6 +62,10 @@ pub(crate) async fn add(
     if user != wanted.name {
         let message =
             format!("must consist of lower-case letters, digits and dashes; {user:?} would do");
+        return Err(Error::invalid("name", message));
+    }
+    if is_reserved(&user) {
+        let message = format!("{user:?} is the administrator's own name; choose another");
         return Err(Error::invalid("name", message));
     }
     let namespace = match &wanted.namespace {

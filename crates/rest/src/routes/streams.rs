@@ -16,7 +16,7 @@ use crate::app;
 use crate::app::logs::stream::{self, Item};
 use crate::context::Context;
 use crate::error::Result;
-use crate::extract::{Name, Parameters};
+use crate::extract::{self, Name, Parameters};
 use crate::identity::Caller;
 use crate::model::{ErrorBody, JobSummary, LogLine};
 use crate::world::Key;
@@ -56,7 +56,8 @@ async fn logs(
         .get("last-event-id")
         .and_then(|value| value.to_str().ok())
         .filter(|id| !id.is_empty());
-    let items = stream::follow(&context, &caller, key, worker, after, tail).await?;
+    let token = extract::token(&headers);
+    let items = stream::follow(&context, &caller, token, key, worker, after, tail).await?;
     let events = futures::stream::unfold(items, |mut items| async {
         let event = match items.recv().await? {
             Item::Line { id, line } => Event::default()
@@ -80,9 +81,10 @@ async fn jobs(
     State(context): State<Arc<Context>>,
     caller: Caller,
     parameters: Parameters,
+    headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
     let namespace = parameters.text("namespace").map(str::to_owned);
-    let changes = app::feed::follow(&context, &caller, namespace).await?;
+    let changes = app::feed::follow(&context, &caller, extract::token(&headers), namespace).await?;
     let events = futures::stream::unfold(changes, |mut changes| async {
         let event = match changes.recv().await? {
             app::feed::Item::Job(job) => Event::default()

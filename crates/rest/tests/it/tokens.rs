@@ -1,9 +1,10 @@
 //! Tokens: made, listed, ended by time, by their user and by an administrator.
 
 use axum::http::{Method, StatusCode};
+use http_body_util::BodyExt as _;
 use serde_json::json;
 
-use crate::harness::{ADMIN, Site};
+use crate::harness::{ADMIN, Site, form_a};
 
 #[tokio::test]
 async fn a_user_makes_lists_and_takes_back_tokens_of_their_own() {
@@ -147,4 +148,45 @@ async fn wrong_tokens_are_explained() {
         let answer = site.post("/api/tokens", &kim, &body).await;
         assert_eq!(answer.fields(), [field], "{body}: {}", answer.text);
     }
+}
+
+#[tokio::test]
+async fn streams_end_with_the_token_that_they_were_asked_with() {
+    let site = Site::start().await;
+    let kim = site.user("kim").await;
+    let made = site
+        .post("/api/tokens", &kim, &json!({ "name": "mine" }))
+        .await
+        .ok();
+    let (id, token) = (
+        made["id"].as_str().unwrap(),
+        made["token"].as_str().unwrap(),
+    );
+    let job = site
+        .post("/api/trainjob/create", &kim, &form_a("kim", "user-kim"))
+        .await
+        .ok();
+    let name = job["trainjob_name"].as_str().unwrap_or_default();
+    let logs = format!("/api/trainjobs/{name}/logs/stream?namespace=user-kim");
+    let mut streams = Vec::new();
+    for path in ["/api/trainjobs/stream", &logs] {
+        let stream = site.send(Method::GET, path, token, None, &[]).await;
+        assert_eq!(stream.status(), StatusCode::OK, "{path}");
+        streams.push(stream.into_body());
+    }
+    site.delete(&format!("/api/tokens/{id}"), &kim).await.ok();
+    for stream in streams {
+        // It would go on for ever otherwise.
+        let ended = tokio::time::timeout(std::time::Duration::from_secs(30), stream.collect());
+        assert!(ended.await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn the_name_of_the_administrator_is_not_given_away() {
+    let site = Site::start().await;
+    let answer = site
+        .post("/api/users", ADMIN, &json!({ "name": "admin" }))
+        .await;
+    assert_eq!(answer.fields(), ["name"], "{}", answer.text);
 }

@@ -11,9 +11,10 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::{page, uid};
+use crate::app::lease::Lease;
 use crate::app::{Error, Result};
 use crate::context::Context;
-use crate::identity::Caller;
+use crate::identity::{Access, Caller};
 use crate::logbook::Attempt;
 use crate::logbook::recorder::started;
 use crate::model::LogLine;
@@ -102,6 +103,7 @@ impl Position {
 pub(crate) async fn follow(
     context: &Arc<Context>,
     caller: &Caller,
+    token: Option<String>,
     key: Key,
     worker: Option<i64>,
     after: Option<&str>,
@@ -116,6 +118,14 @@ pub(crate) async fn follow(
     let skip = tail.filter(|_| after.is_none());
     let (sender, receiver) = mpsc::channel(BATCH);
     let context_ = Arc::clone(context);
+    let mut access = Access::core("get", "pods", &key.namespace);
+    access.subresource = "log";
+    let lease = Lease {
+        context: Arc::clone(context),
+        caller: caller.clone(),
+        token,
+        access: Some(access),
+    };
     context.tasks.spawn(async move {
         let follower = Follower {
             context: context_,
@@ -125,8 +135,11 @@ pub(crate) async fn follow(
             position,
             sender,
         };
-        // An error here is that nobody listens any more.
-        let _ = follower.run(skip).await;
+        tokio::select! {
+            // An error here is that nobody listens any more.
+            _ = follower.run(skip) => {}
+            () = lease.ended() => {}
+        }
     });
     Ok(receiver)
 }
