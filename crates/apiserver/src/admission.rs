@@ -1,5 +1,6 @@
 //! What happens to an object between the request and the store: unknown fields, defaults, validation.
 
+use astrago_patch::bounds::{self, Exceeded, MAX_DEPTH, MAX_SIZE};
 use serde_json::Value;
 
 use crate::builtin;
@@ -41,6 +42,37 @@ pub(crate) fn admit(
         return Err(invalid(kind, new, errors));
     }
     unknown_fields(kind, &unknown, validation)
+}
+
+/// Refuses an object that must not be stored, whatever made it so: the request, a patch, defaults or the books of
+/// managed fields.
+pub(crate) fn check_bounds(object: &Value) -> Result<()> {
+    bounds::check(object).map_err(|exceeded| match exceeded {
+        Exceeded::Size => ApiError::TooLarge(format!(
+            "the object would be larger than {MAX_SIZE} bytes; keep large data in a volume"
+        )),
+        Exceeded::Depth => ApiError::bad_request(format!(
+            "the object would be nested deeper than {MAX_DEPTH} levels; make it flatter"
+        )),
+    })
+}
+
+/// Refuses what is not even built like an object of its kind, before anybody reaches into it.
+pub(crate) fn check_shape(kind: &Kind, object: &Value) -> Result<()> {
+    let mut errors = metadata::check_types(&object["metadata"]);
+    if kind.builtin.is_some() {
+        for field in ["spec", "status"] {
+            if !matches!(object[field], Value::Object(_) | Value::Null) {
+                let detail = "must be of type object";
+                errors.push(FieldError::type_invalid(field, &object[field], detail));
+            }
+        }
+    }
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(invalid(kind, object, errors))
+    }
 }
 
 /// Drops the fields that the kind does not have, and names them.

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use astrago_patch::apply::Manager;
+use astrago_patch::bounds;
 use http::{HeaderMap, Method};
 use serde_json::Value;
 
-use crate::auth::{Identity, authenticate};
+use crate::auth::lease::Lease;
+use crate::auth::{Identity, MASTERS, authenticate};
 use crate::conversion;
 use crate::core::Core;
 use crate::negotiate::Output;
@@ -14,6 +16,7 @@ use crate::parameters::Parameters;
 use crate::path::{ResourcePath, Verb};
 use crate::quota::Reservation;
 use crate::registry::Kind;
+use crate::room::Place;
 use crate::status::{ApiError, Result};
 use crate::store::{Name, Object};
 
@@ -30,6 +33,8 @@ pub(crate) struct Call {
     pub(crate) method: Method,
     /// The query as it came, for proxies.
     pub(crate) query: String,
+    /// What ends a stream that outlives its caller's rights.
+    pub(crate) lease: Option<Lease>,
 }
 
 impl Call {
@@ -86,6 +91,32 @@ impl Call {
         reserved.map_err(|exceeded| ApiError::Forbidden {
             subject: self.kind.subject(&name.name),
             reason: exceeded.to_string(),
+        })
+    }
+
+    /// Makes room for an object in its namespace. Those who keep the system going may let one grow that is there.
+    pub(crate) fn make_room(
+        &self,
+        name: &Name,
+        new: &Value,
+        old: Option<&Object>,
+    ) -> Result<Option<Place>> {
+        let before = old.map_or(0, |old| old.json.len());
+        let grows = bounds::weight(new).saturating_sub(before);
+        if old.is_some() && (grows == 0 || self.identity.is_in(MASTERS)) {
+            return Ok(None);
+        }
+        let core = &self.core;
+        let taken = core.rooms.take(
+            &core.store,
+            core.options.room,
+            &name.namespace,
+            old.is_none(),
+            grows,
+        );
+        taken.map_err(|reason| ApiError::Forbidden {
+            subject: self.kind.subject(&name.name),
+            reason,
         })
     }
 

@@ -10,12 +10,14 @@ use tokio_util::sync::CancellationToken;
 use crate::audit::Audit;
 use crate::auth::policy::PolicyCache;
 use crate::auth::tokens::Tokens;
+use crate::disruption::Disruptions;
 use crate::limits::{Limits, Usage};
 use crate::metadata;
 use crate::metrics::Metrics;
 use crate::pages::Documents;
 use crate::quota::Ledger;
 use crate::registry::{DEFINITIONS, Registry};
+use crate::room::{Room, Rooms};
 use crate::store::{self, Object, Query, Store};
 use crate::tls::Authority;
 
@@ -28,8 +30,12 @@ pub(crate) struct Core {
     pub(crate) authority: Authority,
     pub(crate) tokens: Tokens,
     pub(crate) policy: PolicyCache,
+    /// Counts the changes of tokens and rules, for those who rely on them for longer than a moment.
+    pub(crate) rights: tokio::sync::watch::Sender<u64>,
     pub(crate) usage: Arc<Usage>,
     pub(crate) quotas: Arc<Ledger>,
+    pub(crate) rooms: Arc<Rooms>,
+    pub(crate) disruptions: Disruptions,
     pub(crate) metrics: Metrics,
     pub(crate) audit: Option<Audit>,
     pub(crate) documents: Documents,
@@ -53,6 +59,8 @@ pub struct Options {
     pub host_names: Vec<String>,
     /// What one user may have under way.
     pub limits: Limits,
+    /// What a namespace may hold whose annotations do not say otherwise.
+    pub room: Room,
     /// How far back watches and lists can reach.
     pub history: store::Limits,
     /// So many bytes of the disk are held back, twice, for tidying up when it is full; 0 for none.
@@ -82,6 +90,7 @@ impl Options {
             extra_groups: Vec::new(),
             host_names: Vec::new(),
             limits: Limits::default(),
+            room: Room::default(),
             history: store::Limits::default(),
             reserve: 0,
             audit_log: None,

@@ -1,5 +1,6 @@
 //! Request bodies: JSON, YAML and Kubernetes' protobuf.
 
+use astrago_patch::bounds::MAX_BODY;
 use axum::body::Body;
 use bytes::Bytes;
 use http::{HeaderMap, header};
@@ -7,9 +8,6 @@ use serde_json::Value;
 
 use crate::protobuf;
 use crate::status::{ApiError, Result};
-
-/// As in Kubernetes: 3 MiB.
-pub(crate) const MAX_BODY: usize = 3 << 20;
 
 /// Reads a whole body, up to the limit.
 pub(crate) async fn read(body: Body) -> Result<Bytes> {
@@ -19,7 +17,7 @@ pub(crate) async fn read(body: Body) -> Result<Bytes> {
         .map(http_body_util::Collected::to_bytes)
         .map_err(|error| {
             if error.is::<LengthLimitError>() {
-                ApiError::TooLarge(MAX_BODY)
+                ApiError::TooLarge(format!("limit is {MAX_BODY}"))
             } else {
                 ApiError::bad_request("the request's body ended early")
             }
@@ -76,11 +74,24 @@ pub(crate) fn yaml(body: &[u8]) -> Result<Value> {
     }
     let text = std::str::from_utf8(body)
         .map_err(|_| ApiError::bad_request("the body of the request is not valid UTF-8"))?;
-    serde_saphyr::from_str(text).map_err(|error| {
+    serde_saphyr::from_str_with_options(text, yaml_options()).map_err(|error| {
         ApiError::bad_request(format!(
             "the body of the request is not valid YAML: {error}"
         ))
     })
+}
+
+/// Each level costs this parser far more of the stack than JSON's, so that it stays at its own limit of 64. What aliases
+/// stand for is bounded, too, as it is not by the body's size.
+fn yaml_options() -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_total_scalar_bytes: MAX_BODY,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: 100_000,
+        },
+    }
 }
 
 fn protobuf(body: &[u8]) -> Result<Value> {
@@ -90,4 +101,29 @@ fn protobuf(body: &[u8]) -> Result<Value> {
         }
         error => ApiError::bad_request(error.to_string()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::flow("[".repeat(20_000) + &"]".repeat(20_000))]
+    #[case::blocks("- ".repeat(16_383))]
+    #[case::keys("? ".repeat(16_383))]
+    #[case::aliases({
+        let level = |index: usize| {
+            let before = format!("*a{}, ", index - 1).repeat(9);
+            format!("a{index}: &a{index} [{before}*a{}]\n", index - 1)
+        };
+        "a0: &a0 x\n".to_owned() + &(1..12).map(level).collect::<String>()
+    })]
+    fn yaml_that_makes_much_of_little_is_refused(#[case] text: String) {
+        assert!(matches!(
+            yaml(text.as_bytes()),
+            Err(ApiError::BadRequest(_))
+        ));
+    }
 }

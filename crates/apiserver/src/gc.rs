@@ -14,9 +14,11 @@
 //! ```
 
 use std::collections::{HashSet, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -27,6 +29,7 @@ use crate::metadata;
 use crate::registry::DEFINITIONS;
 use crate::status::{ApiError, Result};
 use crate::store::{Change, Event, Name, Object, Query, Reference, Store};
+use crate::supervise;
 use crate::verbs::delete::{self, Options, Propagation};
 
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
@@ -151,7 +154,10 @@ pub(crate) async fn run(core: Arc<Core>, mut queue: mpsc::UnboundedReceiver<Work
             continue;
         };
         known.remove(&work);
-        match handle(&core, &work).await {
+        let handled = AssertUnwindSafe(handle(&core, &work)).catch_unwind().await;
+        let handled =
+            handled.unwrap_or_else(|panic| Err(ApiError::Internal(supervise::message(&*panic))));
+        match handled {
             Ok(()) => {}
             Err(ApiError::Unavailable(_) | ApiError::Full(_)) => {
                 if known.insert(work.clone()) {

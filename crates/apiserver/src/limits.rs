@@ -6,6 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::auth::Identity;
 use crate::status::{ApiError, Result};
 
+/// Bytes of bodies that one user may have under way; what is made of them takes several times as much memory.
+const BYTES: usize = 32 << 20;
+
 /// Bounds per user. Components of this process and administrators have none.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -25,7 +28,13 @@ impl Default for Limits {
 /// What each user has under way.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
-    counts: Mutex<HashMap<(Arc<str>, Class), usize>>,
+    counts: Mutex<HashMap<(Arc<str>, Class), Count>>,
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    requests: usize,
+    bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,14 +49,16 @@ pub(crate) enum Class {
 pub(crate) struct Permit {
     usage: Arc<Usage>,
     key: (Arc<str>, Class),
+    bytes: usize,
 }
 
 impl Usage {
-    /// Counts a request in, or refuses it.
+    /// Counts a request with a body of so many bytes in, or refuses it.
     pub(crate) fn enter(
         self: &Arc<Self>,
         identity: &Identity,
         class: Class,
+        bytes: usize,
         limits: Limits,
     ) -> Result<Option<Permit>> {
         if identity.is_in(crate::auth::MASTERS) {
@@ -60,7 +71,13 @@ impl Usage {
         };
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(key.clone()).or_default();
-        if *count >= limit {
+        if count.bytes + bytes > BYTES {
+            return Err(ApiError::TooManyRequests(format!(
+                "user {:?} has requests of {BYTES} bytes under way, which is the limit; try again later",
+                identity.user
+            )));
+        }
+        if count.requests >= limit {
             let what = match class {
                 Class::Request => "requests",
                 Class::Watch => "watches",
@@ -70,10 +87,12 @@ impl Usage {
                 identity.user
             )));
         }
-        *count += 1;
+        count.requests += 1;
+        count.bytes += bytes;
         Ok(Some(Permit {
             usage: Arc::clone(self),
             key,
+            bytes,
         }))
     }
 }
@@ -86,8 +105,9 @@ impl Drop for Permit {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = counts.get_mut(&self.key) {
-            *count -= 1;
-            if *count == 0 {
+            count.requests -= 1;
+            count.bytes -= self.bytes;
+            if count.requests == 0 {
                 counts.remove(&self.key);
             }
         }
@@ -106,17 +126,22 @@ mod tests {
             watches: 0,
         };
         let (ann, bob) = (Identity::user("ann", &[]), Identity::user("bob", &[]));
-        let first = usage.enter(&ann, Class::Request, limits).unwrap();
-        assert!(usage.enter(&ann, Class::Request, limits).is_err());
-        assert!(usage.enter(&bob, Class::Request, limits).is_ok());
-        assert!(usage.enter(&ann, Class::Watch, limits).is_err());
+        let first = usage.enter(&ann, Class::Request, 0, limits).unwrap();
+        assert!(usage.enter(&ann, Class::Request, 0, limits).is_err());
+        assert!(usage.enter(&bob, Class::Request, 0, limits).is_ok());
+        assert!(usage.enter(&ann, Class::Watch, 0, limits).is_err());
         assert!(
             usage
-                .enter(&Identity::admin(), Class::Watch, limits)
+                .enter(&Identity::admin(), Class::Watch, 0, limits)
                 .unwrap()
                 .is_none()
         );
         drop(first);
-        assert!(usage.enter(&ann, Class::Request, limits).is_ok());
+        assert!(
+            usage
+                .enter(&ann, Class::Request, BYTES + 1, limits)
+                .is_err()
+        );
+        assert!(usage.enter(&ann, Class::Request, 0, limits).is_ok());
     }
 }

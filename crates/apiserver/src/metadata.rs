@@ -86,6 +86,50 @@ pub(crate) fn timestamp(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
+/// What of `metadata` is not of its type. Null is the same as absent.
+pub(crate) fn check_types(metadata: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut check = |at: String, value: &Value, wanted: &str| {
+        let fits = match wanted {
+            "string" => value.is_string(),
+            "integer" => value.is_i64(),
+            "array" => value.is_array(),
+            _ => value.is_object(),
+        };
+        if !fits && !value.is_null() {
+            let detail = format!("must be of type {wanted}");
+            errors.push(FieldError::type_invalid(at, value, &detail));
+        }
+    };
+    check("metadata".to_owned(), metadata, "object");
+    for (field, value) in metadata.as_object().into_iter().flatten() {
+        let at = format!("metadata.{field}");
+        let items = match field.as_str() {
+            "name" | "generateName" | "namespace" | "uid" | "resourceVersion" | "selfLink"
+            | "creationTimestamp" | "deletionTimestamp" => {
+                check(at, value, "string");
+                continue;
+            }
+            "generation" | "deletionGracePeriodSeconds" => {
+                check(at, value, "integer");
+                continue;
+            }
+            "labels" | "annotations" => {
+                check(at, value, "object");
+                continue;
+            }
+            "finalizers" => "string",
+            "ownerReferences" | "managedFields" => "object",
+            _ => continue,
+        };
+        check(at.clone(), value, "array");
+        for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+            check(format!("{at}[{index}]"), item, items);
+        }
+    }
+    errors
+}
+
 /// What is wrong with the parts of `metadata` that all kinds share.
 pub(crate) fn validate(object: &Value, label_names_only: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -141,6 +185,20 @@ pub(crate) fn validate(object: &Value, label_names_only: bool) -> Vec<FieldError
         .flatten()
         .enumerate()
     {
+        for (field, value) in owner.as_object().into_iter().flatten() {
+            let is_flag = ["controller", "blockOwnerDeletion"].contains(&field.as_str());
+            let fits = if is_flag {
+                value.is_boolean()
+            } else {
+                value.is_string()
+            };
+            if !fits && !value.is_null() {
+                let at = format!("metadata.ownerReferences[{index}].{field}");
+                let wanted = if is_flag { "boolean" } else { "string" };
+                let detail = format!("must be of type {wanted}");
+                errors.push(FieldError::type_invalid(at, value, &detail));
+            }
+        }
         for field in ["apiVersion", "kind", "name", "uid"] {
             if owner[field].as_str().unwrap_or_default().is_empty() {
                 let at = format!("metadata.ownerReferences[{index}].{field}");

@@ -142,7 +142,7 @@ fn manager(value: String) -> Result<String> {
 }
 
 /// Form decoding: `+` is a blank; broken escapes stay as they are.
-fn decoded(text: &str) -> String {
+pub(crate) fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {

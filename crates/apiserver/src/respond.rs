@@ -44,11 +44,14 @@ pub(crate) fn list<'a>(
     call: &Call,
     objects: impl ExactSizeIterator<Item = &'a Object>,
     revision: u64,
-    token: Option<&str>,
+    more: Option<(String, Option<usize>)>,
 ) -> Bytes {
     let mut metadata = json!({ "resourceVersion": revision.to_string() });
-    if let Some(token) = token {
+    if let Some((token, remaining)) = more {
         metadata["continue"] = token.into();
+        if let Some(remaining) = remaining {
+            metadata["remainingItemCount"] = remaining.into();
+        }
     }
     if let Output::Table(version) = call.output {
         let objects: Vec<_> = objects.map(|object| call.view(object)).collect();

@@ -11,16 +11,18 @@ use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::audit::Audit;
-use crate::auth::Identity;
 use crate::auth::policy::PolicyCache;
 use crate::auth::tokens::Tokens;
+use crate::auth::{Identity, aggregation};
 use crate::bootstrap;
 use crate::core::{Core, Options, definitions};
+use crate::disruption::{self, Disruptions};
 use crate::expiry;
 use crate::gc;
 use crate::quota;
 use crate::registry::{DEFINITIONS, Registry};
 use crate::store::{self, Store};
+use crate::supervise;
 use crate::tls::{self, Authority};
 
 /// A running API server. Clones share it; when the last one is dropped its tasks end and the store
@@ -69,8 +71,11 @@ impl Server {
             registry: Arc::new(Registry::new(&definitions(&store))),
             tokens: Tokens::new(&options.admin_tokens, authority.token_key(), &store),
             policy: PolicyCache::default(),
+            rights: tokio::sync::watch::Sender::new(0),
             usage: Arc::default(),
             quotas: Arc::default(),
+            rooms: Arc::default(),
+            disruptions: Disruptions::default(),
             metrics: crate::metrics::Metrics::default(),
             audit: audit.transpose()?,
             documents: crate::pages::Documents::default(),
@@ -80,10 +85,12 @@ impl Server {
             options,
         });
         core.quotas.load(&core.store);
+        core.rooms.load(&core.store);
         let (work, queue) = mpsc::unbounded_channel();
         let (told, events) = mpsc::unbounded_channel();
         let observed = Arc::downgrade(&core);
-        pending.start(Box::new(move |resource, event| {
+        // Who follows the store must not take its writer down.
+        pending.start(supervise::observer(Box::new(move |resource, event| {
             // Only between the last handle's end and the writer's is there nothing to tell.
             let Some(core) = observed.upgrade() else {
                 return;
@@ -91,22 +98,35 @@ impl Server {
             if &**resource == DEFINITIONS {
                 core.registry.replace(&definitions(&core.store));
             }
-            if &**resource == "secrets" {
-                core.tokens.observe(event);
+            let concerns_rights = match &**resource {
+                "secrets" => core.tokens.observe(event),
+                "serviceaccounts" => event.change == store::Change::Deleted,
+                _ => core.policy.observe(resource),
+            };
+            if concerns_rights {
+                core.rights.send_modify(|count| *count += 1);
             }
             if expiry::is_event(resource) {
                 let _ = told.send(event.object.name.clone());
             }
-            core.policy.observe(resource);
+            core.rooms.observe(event);
+            core.disruptions.observe(&core.store, resource);
             core.quotas.observe(&core.store, resource, event);
             for item in gc::work(&core.store, resource, event) {
                 let _ = work.send(item);
             }
-        }))?;
+        })))?;
         bootstrap::run(&core).await.map_err(Error::Bootstrap)?;
         tokio::spawn(gc::run(Arc::clone(&core), queue));
-        tokio::spawn(quota::run(Arc::clone(&core)));
         tokio::spawn(expiry::run(Arc::clone(&core), events));
+        let quotas = Arc::clone(&core);
+        supervise::spawn("quota", &core, move || quota::run(Arc::clone(&quotas)));
+        let roles = Arc::clone(&core);
+        supervise::spawn("roles", &core, move || aggregation::run(Arc::clone(&roles)));
+        let budgets = Arc::clone(&core);
+        supervise::spawn("budgets", &core, move || {
+            disruption::run(Arc::clone(&budgets))
+        });
         let stop = core.stopping.clone().drop_guard();
         Ok(Self {
             core,

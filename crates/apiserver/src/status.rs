@@ -78,14 +78,17 @@ pub enum ApiError {
     NotAcceptable(&'static str),
     #[error("the body of the request was in an unknown format - accepted media types include: {0}")]
     UnsupportedMediaType(String),
-    #[error("Request entity too large: limit is {0}")]
-    TooLarge(usize),
+    #[error("Request entity too large: {0}")]
+    TooLarge(String),
     #[error("{0}")]
     Expired(String),
     #[error("Too large resource version: {requested}, current: {current}")]
     FutureRevision { requested: u64, current: u64 },
     #[error("{0}")]
     TooManyRequests(String),
+    /// A PodDisruptionBudget does not let a pod go now; the text says which.
+    #[error("Cannot evict pod as it would violate the pod's disruption budget.")]
+    DisruptionBudget(String),
     #[error("{0}")]
     Unavailable(String),
     /// The disk is full.
@@ -144,7 +147,7 @@ impl ApiError {
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Expired(_) => StatusCode::GONE,
             Self::FutureRevision { .. } => StatusCode::GATEWAY_TIMEOUT,
-            Self::TooManyRequests(_) => StatusCode::TOO_MANY_REQUESTS,
+            Self::TooManyRequests(_) | Self::DisruptionBudget(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Full(_) => StatusCode::INSUFFICIENT_STORAGE,
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -166,7 +169,7 @@ impl ApiError {
             Self::TooLarge(_) => "RequestEntityTooLarge",
             Self::Expired(_) => "Expired",
             Self::FutureRevision { .. } => "Timeout",
-            Self::TooManyRequests(_) => "TooManyRequests",
+            Self::TooManyRequests(_) | Self::DisruptionBudget(_) => "TooManyRequests",
             Self::Unavailable(_) => "ServiceUnavailable",
             Self::Full(_) => "InsufficientStorage",
             Self::Internal(_) => "InternalError",
@@ -203,6 +206,9 @@ impl ApiError {
                 "retryAfterSeconds": 1,
             }),
             Self::TooManyRequests(_) => json!({ "retryAfterSeconds": 1 }),
+            Self::DisruptionBudget(detail) => json!({
+                "causes": [{ "reason": "DisruptionBudget", "message": detail }],
+            }),
             Self::NoSuchPath
             | Self::BadRequest(_)
             | Self::Unauthorized

@@ -350,9 +350,22 @@ impl Pending {
         let queue = self.queue;
         std::thread::Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || writer.run(&queue))
+            .spawn(move || {
+                // Whether it ends by a panic or in order: nothing can be written any more.
+                let _end = Unwritable(Arc::clone(writer.shared()));
+                writer.run(&queue);
+            })
             .map(drop)
             .map_err(Error::Spawn)
+    }
+}
+
+/// Says that the store takes no writes once it is dropped.
+struct Unwritable(Arc<Shared>);
+
+impl Drop for Unwritable {
+    fn drop(&mut self) {
+        self.0.writable.store(false, Ordering::Relaxed);
     }
 }
 

@@ -14,7 +14,7 @@ pub const MAX_SIZE: usize = 2 << 20;
 pub const MAX_DEPTH: usize = 100;
 
 /// What clients can still read in a list. An object that older programs stored may be deeper than [`MAX_DEPTH`].
-pub const MAX_READABLE_DEPTH: usize = 125;
+pub const MAX_READABLE_DEPTH: usize = 120;
 
 /// What an object has too much of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

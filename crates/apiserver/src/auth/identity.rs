@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 /// The group that may do everything.
 pub(crate) const MASTERS: &str = "system:masters";
+/// The name of the administrator.
+pub(crate) const ADMIN: &str = "admin";
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 pub(crate) const ANONYMOUS: &str = "system:anonymous";
 pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
@@ -34,7 +36,7 @@ impl Identity {
 
     /// The administrator.
     pub fn admin() -> Self {
-        Self::user("admin", &[MASTERS])
+        Self::user(ADMIN, &[MASTERS])
     }
 
     /// A part of this process, such as a controller; with all rights, but its own name in audit.

@@ -196,11 +196,14 @@ pub(crate) struct PolicyCache {
 }
 
 impl PolicyCache {
-    /// Marks the policy stale when the resource is one of RBAC's.
-    pub(crate) fn observe(&self, resource: &str) {
-        if [ROLES, CLUSTER_ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS].contains(&resource) {
+    /// Marks the policy stale when the resource is one of RBAC's, and tells whether it is.
+    pub(crate) fn observe(&self, resource: &str) -> bool {
+        let concerns =
+            [ROLES, CLUSTER_ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS].contains(&resource);
+        if concerns {
             self.fresh.store(false, Ordering::Release);
         }
+        concerns
     }
 
     pub(crate) fn get(&self, store: &Store) -> Arc<Policy> {

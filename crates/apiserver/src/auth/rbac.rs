@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::policy::Attributes;
+use crate::selector::Labels;
 
 /// One entry of a role's `rules`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -117,18 +118,15 @@ pub(crate) fn rules(role: &Value, cluster_roles: &[Value]) -> Vec<Rule> {
             continue;
         }
         seen.push(name);
-        for rule in role["rules"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(Rule::parse)
-        {
+        let selectors = selectors(role);
+        // What stands in an aggregating role was written there by us.
+        let own = role["rules"].as_array().filter(|_| selectors.is_empty());
+        for rule in own.into_iter().flatten().map(Rule::parse) {
             if !found.contains(&rule) {
                 found.push(rule);
             }
         }
-        let selectors = role["aggregationRule"]["clusterRoleSelectors"].as_array();
-        for selector in selectors.into_iter().flatten() {
+        for selector in selectors {
             waiting.extend(
                 cluster_roles
                     .iter()
@@ -139,11 +137,16 @@ pub(crate) fn rules(role: &Value, cluster_roles: &[Value]) -> Vec<Rule> {
     found
 }
 
+/// By what a role aggregates others, if it does.
+pub(crate) fn selectors(role: &Value) -> &[Value] {
+    let selectors = role["aggregationRule"]["clusterRoleSelectors"].as_array();
+    selectors.map(Vec::as_slice).unwrap_or_default()
+}
+
 fn selects(selector: &Value, role: &Value) -> bool {
     let labels = &role["metadata"]["labels"];
-    let wanted = selector["matchLabels"].as_object();
-    wanted.is_some_and(|wanted| {
-        !wanted.is_empty() && wanted.iter().all(|(key, value)| &labels[key] == value)
+    Labels::of(selector).is_some_and(|selector| {
+        !selector.is_empty() && selector.match_by(|key| labels[key].as_str())
     })
 }
 

@@ -16,7 +16,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::identity::{Identity, MASTERS};
+use super::identity::{ADMIN, Identity, MASTERS};
 use crate::store::{Change, Event, Name, Object, Query, Store};
 
 /// The namespace that tokens of users lie in.
@@ -72,10 +72,10 @@ impl Tokens {
         tokens
     }
 
-    /// Follows the Secrets.
-    pub(crate) fn observe(&self, event: &Event) {
+    /// Follows the Secrets, and tells whether one may have been of a token.
+    pub(crate) fn observe(&self, event: &Event) -> bool {
         if &*event.object.name.namespace != NAMESPACE {
-            return;
+            return false;
         }
         let mut users = self.users.write().unwrap_or_else(PoisonError::into_inner);
         users.retain(|_, user| user.secret != event.object.name);
@@ -83,6 +83,7 @@ impl Tokens {
         if event.change != Change::Deleted {
             self.learn(&event.object);
         }
+        true
     }
 
     fn learn(&self, object: &Object) {
@@ -90,6 +91,12 @@ impl Tokens {
             return;
         }
         if let Some((hash, mut identity, expires)) = parse_secret(&object.value()) {
+            // Whoever is called as the administrator is must be one, or would be taken for them.
+            if &*identity.user == ADMIN && !identity.is_in(MASTERS) {
+                let secret = &object.name.name;
+                tracing::warn!(%secret, "a token is ignored: the user name \"admin\" is the administrator's; add the user under another name");
+                return;
+            }
             let mut extra = vec![(TOKEN_EXTRA.to_owned(), vec![object.name.name.to_string()])];
             if expires < i64::MAX {
                 extra.push((EXPIRY_EXTRA.to_owned(), vec![expires.to_string()]));
@@ -135,7 +142,7 @@ impl Tokens {
     fn identify_user(&self, token: &str, now: i64) -> Option<Identity> {
         let hash = digest(token);
         if self.admin.contains(&hash) {
-            return Some(Identity::user("admin", &[MASTERS]));
+            return Some(Identity::admin());
         }
         let users = self.users.read().unwrap_or_else(PoisonError::into_inner);
         let user = users.get(&hash).filter(|user| user.expires > now)?;

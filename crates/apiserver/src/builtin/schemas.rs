@@ -1,7 +1,7 @@
 //! The schemas of the built-in kinds, from the types of k8s-openapi.
 
 use std::collections::HashMap;
-use std::sync::{LazyLock, RwLock};
+use std::sync::{LazyLock, PoisonError, RwLock};
 
 use k8s_openapi::api::{
     authentication, authorization, batch, coordination, core, discovery, events, policy, rbac,
@@ -23,17 +23,18 @@ pub(super) fn structural(info: &KindInfo) -> Option<Structural> {
     static SHARED: LazyLock<RwLock<Definitions>> = LazyLock::new(RwLock::default);
 
     let key = (info.group, info.kind);
-    if let Ok(compiled) = COMPILED.read()
-        && let Some(found) = compiled.get(&key)
-    {
+    let compiled = COMPILED.read().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = compiled.get(&key) {
         return Some(found.clone());
     }
+    drop(compiled);
     let (schema, definitions) = raw(info)?;
-    let mut shared = SHARED.write().ok()?;
+    let mut shared = SHARED.write().unwrap_or_else(PoisonError::into_inner);
     shared.raw = definitions;
     let made = Structural::from_definitions(&schema, &mut shared);
     shared.raw = Map::new();
-    COMPILED.write().ok()?.insert(key, made.clone());
+    let mut compiled = COMPILED.write().unwrap_or_else(PoisonError::into_inner);
+    compiled.insert(key, made.clone());
     Some(made)
 }
 

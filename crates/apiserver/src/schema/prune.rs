@@ -26,6 +26,15 @@ const META_FIELDS: [&str; 15] = [
     "uid",
 ];
 
+const OWNER_FIELDS: [&str; 6] = [
+    "apiVersion",
+    "blockOwnerDeletion",
+    "controller",
+    "kind",
+    "name",
+    "uid",
+];
+
 pub(super) fn object(root: &Node, object: &mut Value) -> Vec<String> {
     let mut unknown = Vec::new();
     embedded(root, object, Path::ROOT, &mut unknown);
@@ -43,6 +52,25 @@ fn embedded(node: &Node, value: &mut Value, path: Path<'_>, unknown: &mut Vec<St
             }
             is_known
         });
+        let owners = metadata.get_mut("ownerReferences");
+        for (index, owner) in owners
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+            .enumerate()
+        {
+            let path = path.field("ownerReferences");
+            let path = path.index(index);
+            if let Value::Object(owner) = owner {
+                owner.retain(|name, _| {
+                    let is_known = OWNER_FIELDS.contains(&name.as_str());
+                    if !is_known {
+                        unknown.push(path.field(name).to_string());
+                    }
+                    is_known
+                });
+            }
+        }
     }
     fields(node, value, path, unknown, &TYPE_FIELDS);
 }

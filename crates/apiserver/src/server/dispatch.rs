@@ -1,15 +1,19 @@
 //! From an HTTP request to a verb.
 
+use std::panic::AssertUnwindSafe;
 use std::time::Instant;
 
-use axum::body::Body;
+use astrago_patch::bounds::MAX_BODY;
+use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
+use futures::{FutureExt as _, StreamExt as _};
 use http::request::Parts;
 use http::{Method, StatusCode, header};
 use serde_json::json;
 
 use super::Server;
+use crate::auth::lease::Lease;
 use crate::auth::policy::Attributes;
 use crate::auth::{Identity, authenticate};
 use crate::call::{self, Call};
@@ -20,7 +24,7 @@ use crate::path::{self, ResourcePath, Target, Verb};
 use crate::registry::Kind;
 use crate::selector::Fields;
 use crate::status::{ApiError, Result};
-use crate::{decode, discovery, negotiate, pages, reviews, subresources, verbs};
+use crate::{decode, discovery, negotiate, pages, reviews, subresources, supervise, verbs};
 
 /// What is known of a request when it is counted and audited.
 #[derive(Default)]
@@ -35,7 +39,14 @@ pub(super) async fn handle(State(server): State<Server>, request: Request) -> Re
     let began = Instant::now();
     let mut record = Record::default();
     let uri = request.uri().path().to_owned();
-    let response = answer(&server, request, &mut record).await;
+    // A bug that one request meets is that request's alone.
+    let answered = AssertUnwindSafe(answer(&server, request, &mut record)).catch_unwind();
+    let response = answered.await.unwrap_or_else(|panic| {
+        Err(ApiError::Internal(format!(
+            "a request for {uri} panicked: {}",
+            supervise::message(&*panic)
+        )))
+    });
     let response = response.unwrap_or_else(IntoResponse::into_response);
     server.note(&record, &uri, response.status(), began);
     response
@@ -45,7 +56,8 @@ async fn answer(server: &Server, request: Request, record: &mut Record) -> Resul
     let target = path::parse(request.uri().path());
     let target = target.ok_or_else(|| ApiError::bad_request("the path is not validly encoded"))?;
     let (parts, body) = request.into_parts();
-    let identity = authenticate::identify(&server.core, &parts)?;
+    let known = parts.extensions.get::<Identity>();
+    let identity = authenticate::identify(&server.core, known, &parts.headers)?;
     record.user = Some(identity.clone());
     match target {
         Target::Other(path) => other(server, &path, &identity, &parts),
@@ -77,7 +89,10 @@ async fn resource(
     let attributes = authenticate::attributes(&path, authorized_verb(&path, verb), selected.name());
     authorize(server, &identity, &attributes)?;
     let class = class(&path, verb, &query);
-    let permit = core.usage.enter(&identity, class, core.options.limits)?;
+    let bytes = size(&body);
+    let permit = core
+        .usage
+        .enter(&identity, class, bytes, core.options.limits)?;
 
     let extra = core.options.extra_groups.iter();
     if let Some(extra) = extra
@@ -100,6 +115,11 @@ async fn resource(
         Err(_) if raw => negotiate::Output::Json,
         other => other?,
     };
+    let known = parts.extensions.get::<Identity>();
+    let lease = match class {
+        Class::Request => None,
+        Class::Watch => Lease::new(core, known, &identity, &parts.headers, attributes),
+    };
     let upgrade = parts.extensions.remove::<hyper::upgrade::OnUpgrade>();
     let call = Call {
         core: core.clone(),
@@ -113,12 +133,13 @@ async fn resource(
         headers: parts.headers,
         method: parts.method,
         query,
+        lease: lease.clone(),
     };
     let response = perform(call, body, upgrade).await?;
     Ok(match class {
         Class::Request => response,
         // A watch counts until its last byte is sent.
-        Class::Watch => holding(response, permit),
+        Class::Watch => holding(leased(response, lease), permit),
     })
 }
 
@@ -171,6 +192,13 @@ fn class(path: &ResourcePath, verb: Verb, query: &str) -> Class {
     } else {
         Class::Request
     }
+}
+
+/// How many bytes a body may turn out to have.
+fn size(body: &Body) -> usize {
+    let hint = HttpBody::size_hint(body);
+    let most = hint.upper().and_then(|most| usize::try_from(most).ok());
+    most.unwrap_or(MAX_BODY).min(MAX_BODY)
 }
 
 fn authorize(server: &Server, identity: &Identity, attributes: &Attributes) -> Result<()> {
@@ -235,6 +263,15 @@ fn other(server: &Server, path: &str, identity: &Identity, parts: &Parts) -> Res
         return discovery::answer(&server.core, path, &parts.headers);
     }
     pages::answer(&server.core, path, parts)
+}
+
+/// Ends the body when its caller's rights do. They are looked at before every frame, so that nothing which was written
+/// after they were taken away is sent.
+fn leased(response: Response, lease: Option<Lease>) -> Response {
+    let Some(lease) = lease else {
+        return response;
+    };
+    response.map(|body| Body::from_stream(body.into_data_stream().take_until(lease.ended())))
 }
 
 /// Keeps the permit until the body has been sent or dropped.

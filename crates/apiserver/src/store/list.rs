@@ -35,6 +35,8 @@ pub struct Page {
     /// The revision at which this is the state.
     pub revision: u64,
     pub more: bool,
+    /// How many come after this part, where nothing but a limit cuts it.
+    pub remaining: Option<usize>,
 }
 
 impl Store {
@@ -46,6 +48,7 @@ impl Store {
                 objects: Vec::new(),
                 revision: query.at.unwrap_or(complete),
                 more: false,
+                remaining: None,
             });
         };
         let shard = read(&shard);
@@ -54,11 +57,13 @@ impl Store {
             Some(at) if at < shard.revision => Some(undone(&shard, at)?),
             _ => None,
         };
-        let (objects, more) = collect(&shard, query, past.as_ref());
+        let (objects, left) = collect(&shard, query, past.as_ref());
+        let is_plain = query.filter.is_none() && query.labels.is_empty() && query.fields.is_empty();
         Ok(Page {
             objects,
             revision,
-            more,
+            more: left > 0,
+            remaining: Some(left).filter(|left| is_plain && *left > 0),
         })
     }
 }
@@ -76,7 +81,8 @@ fn undone(shard: &Shard, revision: u64) -> Result<Past, Expired> {
         .collect())
 }
 
-fn collect(shard: &Shard, query: &Query<'_>, past: Option<&Past>) -> (Vec<Arc<Object>>, bool) {
+/// The objects, and how many there are beyond them; where there is a filter, whether there are.
+fn collect(shard: &Shard, query: &Query<'_>, past: Option<&Past>) -> (Vec<Arc<Object>>, usize) {
     let labels = query
         .labels
         .iter()
@@ -96,13 +102,19 @@ fn collect(shard: &Shard, query: &Query<'_>, past: Option<&Past>) -> (Vec<Arc<Ob
 
     let Some(past) = past else {
         let mut objects = Vec::new();
-        for object in current.filter(|object| wanted(object)) {
+        let mut found = current.filter(|object| wanted(object));
+        while let Some(object) = found.next() {
             if objects.len() == room {
-                return (objects, true);
+                let rest = if query.filter.is_none() {
+                    found.count()
+                } else {
+                    0
+                };
+                return (objects, rest + 1);
             }
             objects.push(Arc::clone(object));
         }
-        return (objects, false);
+        return (objects, 0);
     };
     let carries = |object: &Object| {
         query
@@ -125,6 +137,6 @@ fn collect(shard: &Shard, query: &Query<'_>, past: Option<&Past>) -> (Vec<Arc<Ob
         let later = query.after.as_ref().is_none_or(|after| name > after);
         (inside && later && carries(object) && wanted(object)).then_some((name, object))
     }));
-    let more = merged.len() > room;
-    (merged.into_values().take(room).cloned().collect(), more)
+    let left = merged.len().saturating_sub(room);
+    (merged.into_values().take(room).cloned().collect(), left)
 }

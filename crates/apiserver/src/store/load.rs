@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
+use astrago_patch::bounds;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, params};
 use serde_json::Value;
@@ -13,9 +14,6 @@ use super::record::{Digest, Record, subject};
 use super::relations::Relations;
 use super::shard::{Change, Event, Limits};
 use super::{Damage, Shared, write};
-
-/// Deeper ones cannot be read back as a tree.
-const MAX_DEPTH: usize = 120;
 
 /// Damage is remembered for so long.
 const REMEMBERED_SECONDS: i64 = 30 * 24 * 60 * 60;
@@ -116,8 +114,8 @@ impl Loaded {
         limits: Limits,
     ) -> Result<(), Bad> {
         let name = Name::new(&record.namespace, &record.name);
-        let depth = depth(&record.body);
-        let read = if depth > MAX_DEPTH {
+        let depth = bounds::depth_of_json(&record.body);
+        let read = if depth > bounds::MAX_READABLE_DEPTH {
             Err(format!("it is nested {depth} levels deep"))
         } else {
             Object::from_row(&record.resource, name, record.revision, &record.body)
@@ -401,23 +399,4 @@ fn bad_row(row: &Row<'_>, detail: &str) -> Bad {
         names,
         content,
     }
-}
-
-/// How deep a JSON text is nested.
-fn depth(json: &[u8]) -> usize {
-    let (mut depth, mut deepest, mut in_text, mut escaped) = (0_usize, 0, false, false);
-    for byte in json {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_text => escaped = true,
-            b'"' => in_text = !in_text,
-            b'{' | b'[' if !in_text => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b'}' | b']' if !in_text => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest
 }

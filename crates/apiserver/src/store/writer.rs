@@ -87,6 +87,10 @@ impl Writer {
         }
     }
 
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// Runs until every sender is gone.
     pub(super) fn run(mut self, queue: &mpsc::Receiver<Command>) {
         while let Ok(first) = queue.recv() {

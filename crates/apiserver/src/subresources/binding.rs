@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::call::Call;
 use crate::decode;
+use crate::disruption::{self, Refusal};
 use crate::edit::edit;
 use crate::metadata;
 use crate::respond;
@@ -58,7 +59,10 @@ pub(super) async fn bind(call: &Call, body: &[u8]) -> Result<Response> {
         {
             new["metadata"]["annotations"][key] = value.clone();
         }
-        set_condition(&mut new, "PodScheduled", &now);
+        let condition = json!({
+            "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now,
+        });
+        set_condition(&mut new, condition);
         Ok(new)
     })
     .await?;
@@ -68,19 +72,17 @@ pub(super) async fn bind(call: &Call, body: &[u8]) -> Result<Response> {
     Ok(respond::json_value(StatusCode::CREATED, &status))
 }
 
-fn set_condition(pod: &mut Value, kind: &str, now: &str) {
-    let condition =
-        json!({ "type": kind, "status": "True", "lastProbeTime": null, "lastTransitionTime": now });
+fn set_condition(pod: &mut Value, condition: Value) {
     if !pod["status"]["conditions"].is_array() {
         pod["status"]["conditions"] = json!([]);
     }
     if let Some(conditions) = pod["status"]["conditions"].as_array_mut() {
-        conditions.retain(|one| one["type"] != kind);
+        conditions.retain(|one| one["type"] != condition["type"]);
         conditions.push(condition);
     }
 }
 
-/// Deletes a pod as its `Eviction` says. There are no disruption budgets to ask.
+/// Deletes a pod as its `Eviction` says, if its disruption budget allows; the pod says why it went.
 pub(super) async fn evict(call: &Call, body: &[u8]) -> Result<Response> {
     let eviction = decode::object(&call.headers, body)?;
     let options = &eviction["deleteOptions"];
@@ -91,7 +93,29 @@ pub(super) async fn evict(call: &Call, body: &[u8]) -> Result<Response> {
     };
     let mut options = delete::Options::parse(call, body.as_bytes())?;
     options.dry_run |= call.parameters.dry_run;
+    let turn = call.core.disruptions.turn.lock().await;
+    let pod = call.current()?;
+    disruption::may_evict(&call.core.store, &pod).map_err(|refusal| match refusal {
+        Refusal::Budget(detail) => ApiError::DisruptionBudget(detail),
+        Refusal::Several => ApiError::Conflict {
+            subject: call.kind.subject(&call.path.name),
+            message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+                .to_owned(),
+        },
+    })?;
+    let now = call.core.now();
+    if !options.dry_run && !pod.meta.terminating {
+        let mark = |pod: &mut Value| {
+            let condition = json!({
+                "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+                "message": "Eviction API: evicting", "lastProbeTime": null, "lastTransitionTime": now,
+            });
+            set_condition(pod, condition);
+        };
+        edit(&call.core.store, &call.kind.resource, &pod.name, mark).await?;
+    }
     delete::remove(&call.core, &call.kind, &call.name(), &options).await?;
+    drop(turn);
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201,
     });
@@ -115,6 +139,16 @@ pub(super) async fn finalize(call: &Call, namespace: &Value) -> Result<Response>
     } else {
         json!([])
     };
+    if finalizers
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|one| !one.is_string())
+    {
+        return Err(ApiError::bad_request(
+            "spec.finalizers: must be a list of strings",
+        ));
+    }
     let change = |namespace: &mut Value| namespace["spec"]["finalizers"] = finalizers.clone();
     let object = edit(&call.core.store, &call.kind.resource, &current.name, change).await?;
     let object = object.ok_or_else(|| call.not_found())?;

@@ -20,6 +20,7 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use crate::auth::lease::Lease;
 use crate::call::Call;
 use crate::parameters::{pairs, truth};
 use crate::respond;
@@ -213,18 +214,27 @@ async fn pass_on(
         .map_err(|error| unreachable(&error))?;
     if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
         let there = hyper::upgrade::on(&mut answer);
-        tokio::spawn(join(upgrade, there));
+        tokio::spawn(join(upgrade, there, call.lease.clone()));
     }
     let (parts, body) = answer.into_parts();
     Ok(Response::from_parts(parts, Body::new(body)))
 }
 
-/// Copies bytes both ways until one side ends.
-async fn join(here: Option<OnUpgrade>, there: OnUpgrade) {
+/// Copies bytes both ways until one side ends, or the caller's right to it does.
+async fn join(here: Option<OnUpgrade>, there: OnUpgrade, lease: Option<Lease>) {
     let Some(here) = here else { return };
     if let (Ok(here), Ok(there)) = tokio::join!(here, there) {
         let (mut here, mut there) = (TokioIo::new(here), TokioIo::new(there));
-        let _ = tokio::io::copy_bidirectional(&mut here, &mut there).await;
+        let ended = async {
+            match lease {
+                Some(lease) => lease.ended().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = tokio::io::copy_bidirectional(&mut here, &mut there) => {}
+            () = ended => {}
+        }
     }
 }
 

@@ -48,6 +48,7 @@ pub(crate) async fn insert(
     mut object: Value,
     tracking: Tracking,
 ) -> Result<(Arc<Object>, Vec<String>)> {
+    admission::check_shape(&call.kind, &object)?;
     let prefix = metadata::text(&object, "generateName").to_owned();
     let generated = metadata::text(&object, "name").is_empty() && !prefix.is_empty();
     let mut attempts = if generated { NAME_ATTEMPTS } else { 1 };
@@ -84,12 +85,16 @@ pub(crate) async fn insert(
             let manager = call.manager(&now);
             apply::update(&Value::Null, &mut candidate, &manager, call.kind.keys());
         }
+        admission::check_bounds(&candidate)?;
         let name = Name::new(call.namespace(), metadata::text(&candidate, "name"));
         let subject = call.kind.subject(&name.name);
         if call.parameters.dry_run && store.get(&call.kind.resource, &name).is_some() {
             return Err(ApiError::AlreadyExists(subject));
         }
-        let reserved = call.reserve(&name, &candidate, None)?;
+        let reserved = (
+            call.reserve(&name, &candidate, None)?,
+            call.make_room(&name, &candidate, None)?,
+        );
         let draft = Draft::new(
             &call.kind.resource,
             &conversion::to_storage(&call.kind, candidate),

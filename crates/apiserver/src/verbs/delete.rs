@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use http::StatusCode;
-use jiff::ToSpan as _;
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::list::Selection;
@@ -243,7 +243,12 @@ fn marked(core: &Core, kind: &Kind, old: &Value, options: &Options) -> (Value, b
         .into_iter()
         .map(str::to_owned)
         .collect();
-    if let Some(propagation) = options.propagation {
+    let is_chosen = finalizers
+        .iter()
+        .any(|one| [gc::FOREGROUND, gc::ORPHAN].contains(&one.as_str()));
+    // Kubernetes promised the users of this version that pods outlive a job that is deleted without a word about them.
+    let default = (&*kind.resource == "jobs.batch" && !is_chosen).then_some(Propagation::Orphan);
+    if let Some(propagation) = options.propagation.or(default) {
         finalizers.retain(|one| {
             ![gc::FOREGROUND, gc::ORPHAN].contains(&one.as_str())
                 || propagation.finalizer() == Some(one)
@@ -274,11 +279,14 @@ fn marked(core: &Core, kind: &Kind, old: &Value, options: &Options) -> (Value, b
     // A later delete may shorten the time that is left, never lengthen it.
     if !metadata::is_terminating(old) || was.is_some_and(|was| grace < was) {
         let at = (core.options.clock)();
-        let at = at.checked_add(grace.seconds()).unwrap_or(at);
+        let at = at
+            .checked_add(SignedDuration::from_secs(grace))
+            .unwrap_or(at);
         new["metadata"]["deletionTimestamp"] = metadata::timestamp(at).into();
         new["metadata"]["deletionGracePeriodSeconds"] = grace.into();
         if kind.counts_generations() && stays {
-            let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
+            let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
+            let generation = generation.saturating_add(1);
             new["metadata"]["generation"] = generation.into();
         }
     }
@@ -304,7 +312,9 @@ fn grace_period(kind: &Kind, pod: &Value, options: &Options) -> i64 {
     let own = pod["spec"]["terminationGracePeriodSeconds"]
         .as_i64()
         .unwrap_or(30);
+    // As in Kubernetes, less than nothing is a moment.
     let wanted = options.grace_period_seconds.unwrap_or(own);
+    let wanted = if wanted < 0 { 1 } else { wanted };
     match pod["metadata"]["deletionGracePeriodSeconds"].as_i64() {
         Some(left) if metadata::is_terminating(pod) => wanted.min(left),
         _ => wanted,

@@ -36,7 +36,8 @@ pub(crate) async fn list(call: &Call) -> Result<Response> {
         _ => None,
     };
     let objects = page.objects.iter().map(|object| &**object);
-    let body = respond::list(call, objects, page.revision, token.as_deref());
+    let more = token.map(|token| (token, page.remaining));
+    let body = respond::list(call, objects, page.revision, more);
     let mut response = respond::json_bytes(StatusCode::OK, body);
     respond::add_warnings(call, &mut response, &[]);
     Ok(response)
@@ -73,6 +74,10 @@ impl Selection {
             fields,
             field_terms,
         })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
     }
 
     pub(crate) fn matches(&self, object: &Object) -> bool {
@@ -120,6 +125,7 @@ impl Selection {
                 objects,
                 revision,
                 more: false,
+                remaining: None,
             });
         }
         let filter = |object: &Object| self.matches(object);
@@ -127,7 +133,8 @@ impl Selection {
             namespace: &namespace,
             labels: &self.label_terms,
             fields: &self.field_terms,
-            filter: Some(&filter),
+            // Without one the store knows how many there are.
+            filter: (!self.is_empty()).then_some(&filter),
             after,
             limit,
             at,

@@ -42,6 +42,7 @@ pub(crate) async fn modify(
         let current = call.current()?;
         let old = call.view(&current);
         let mut new = change(&old)?;
+        admission::check_shape(&call.kind, &new)?;
         check_preconditions(call, &old, &new)?;
         keep(call, &old, &mut new);
         let warnings = admission::admit(
@@ -63,7 +64,11 @@ pub(crate) async fn modify(
         if new == old || (tracking == Tracking::Applied && differs_in_times_only(&new, &old)) {
             return Ok((current, warnings));
         }
-        let reserved = call.reserve(&current.name, &new, Some(&old))?;
+        admission::check_bounds(&new)?;
+        let reserved = (
+            call.reserve(&current.name, &new, Some(&old))?,
+            call.make_room(&current.name, &new, Some(&current))?,
+        );
         let removed = edit::is_released(&call.kind.resource, &new);
         let draft = Draft::new(
             &call.kind.resource,
@@ -223,7 +228,8 @@ fn finish(call: &Call, old: &Value, new: &mut Value) -> Result<()> {
         crd::establish(new, &crd::others(&call.core.store), &call.core.now());
     }
     if call.kind.counts_generations() && desired(call, old) != desired(call, new) {
-        let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
+        let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
+        let generation = generation.saturating_add(1);
         new["metadata"]["generation"] = generation.into();
     }
     Ok(())

@@ -22,6 +22,9 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(30);
 /// Without `timeoutSeconds`, between half an hour and an hour, so that clients do not all come back at once.
 const DEFAULT_TIMEOUT: std::ops::Range<u64> = 1800..3600;
 
+/// A day: whoever asks for more comes back once a day.
+const LONGEST_TIMEOUT: u64 = 24 * 3600;
+
 pub(crate) async fn watch(call: Call) -> Result<Response> {
     let selection = Selection::parse(&call)?;
     let begin = Begin::of(&call)?;
@@ -54,7 +57,10 @@ pub(crate) async fn watch(call: Call) -> Result<Response> {
         .parameters
         .timeout_seconds
         .filter(|seconds| *seconds > 0);
-    let timeout = timeout.unwrap_or_else(|| rand::random_range(DEFAULT_TIMEOUT));
+    let timeout = timeout.map_or_else(
+        || rand::random_range(DEFAULT_TIMEOUT),
+        |seconds| seconds.min(LONGEST_TIMEOUT),
+    );
     let state = State {
         bookmarks: call.parameters.allow_watch_bookmarks,
         call,

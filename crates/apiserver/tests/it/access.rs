@@ -154,3 +154,37 @@ async fn impersonation_is_a_right_of_its_own() {
         json!(["team", "system:authenticated"])
     );
 }
+
+#[tokio::test]
+async fn the_name_of_the_administrator_is_nobody_elses() {
+    use base64::Engine as _;
+    let plane = Plane::start().await;
+    let encode = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+    let whoami = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    for (groups, want) in [("", 401), ("system:masters", 201)] {
+        let secret = json!({
+            "metadata": { "generateName": "admin-" }, "type": "astrago.io/token",
+            "data": { "user": encode("admin"), "groups": encode(groups), "token": encode(&format!("t{groups}")) },
+        });
+        let secrets = "/api/v1/namespaces/kube-system/secrets";
+        assert_eq!(plane.post(secrets, secret).await.0, 201);
+        let token = format!("t{groups}");
+        assert_eq!(plane.request_with_token(&token, whoami).await.0, want);
+    }
+}
+
+#[tokio::test]
+async fn aggregating_roles_show_the_rules_that_they_gather() {
+    let plane = Plane::start().await;
+    let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    let role = json!({ "metadata": { "name": "all" }, "aggregationRule": { "clusterRoleSelectors": [
+        { "matchExpressions": [{ "key": "part", "operator": "Exists" }] }] } });
+    assert_eq!(plane.post(roles, role).await.0, 201);
+    let rules = json!([{ "verbs": ["get"], "apiGroups": ["x"], "resources": ["y"] }]);
+    let part = json!({ "metadata": { "name": "part", "labels": { "part": "1" } }, "rules": rules });
+    assert_eq!(plane.post(roles, part).await.0, 201);
+    let shown = async || plane.get(&format!("{roles}/all")).await.1["rules"].clone();
+    crate::plane::eventually("the rules are there", async || shown().await == rules).await;
+    plane.delete(&format!("{roles}/part"), json!({})).await;
+    crate::plane::eventually("the rules are gone", async || shown().await == json!([])).await;
+}

@@ -285,3 +285,39 @@ async fn what_belongs_to_a_damaged_object_stays() {
     gone(&plane, "follower").await;
     assert!(exists(&plane, "dependent").await);
 }
+
+#[tokio::test]
+async fn pods_outlive_a_job_unless_they_are_to_go_with_it() {
+    let plane = Plane::start().await;
+    let (jobs, pods) = (
+        "/apis/batch/v1/namespaces/default/jobs",
+        "/api/v1/namespaces/default/pods",
+    );
+    let containers = json!([{ "name": "a", "image": "a:1" }]);
+    for (name, options) in [
+        ("stays", json!({})),
+        ("goes", json!({ "propagationPolicy": "Background" })),
+    ] {
+        let template = json!({ "spec": { "restartPolicy": "Never", "containers": containers } });
+        let job = json!({ "metadata": { "name": name }, "spec": { "template": template } });
+        let (code, job) = plane.post(jobs, job).await;
+        assert_eq!(code, 201, "{job}");
+        let owner = json!({ "apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": job["metadata"]["uid"] });
+        let pod = json!({ "metadata": { "name": name, "ownerReferences": [owner] }, "spec": { "containers": containers } });
+        assert_eq!(plane.post(pods, pod).await.0, 201);
+        plane.delete(&format!("{jobs}/{name}"), options).await;
+        eventually("the job is gone", || async {
+            plane.get(&format!("{jobs}/{name}")).await.0 == 404
+        })
+        .await;
+    }
+    eventually("a pod goes with its job", || async {
+        plane.get(&format!("{pods}/goes")).await.0 == 404
+    })
+    .await;
+    let (code, pod) = plane.get(&format!("{pods}/stays")).await;
+    assert_eq!(
+        (code, &pod["metadata"]["ownerReferences"]),
+        (200, &Value::Null)
+    );
+}

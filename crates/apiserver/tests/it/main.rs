@@ -9,7 +9,9 @@
 mod access;
 mod crash;
 mod deletion;
+mod evictions;
 mod guards;
+mod hostile;
 mod kubectl;
 mod kubectl_objects;
 mod kubectl_versions;
@@ -19,3 +21,4 @@ mod python;
 mod quota;
 mod requests;
 mod rust_clients;
+mod streams;

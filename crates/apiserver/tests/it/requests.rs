@@ -48,6 +48,9 @@ async fn pages_of_one_list_are_one_snapshot() {
     let path = format!("{MAPS}?labelSelector=app=x&limit=2");
     let (_, first) = plane.get(&path).await;
     assert_eq!(names(&first), ["m0", "m1"]);
+    assert!(first["metadata"]["remainingItemCount"].is_null());
+    let (_, plain) = plane.get(&format!("{MAPS}?limit=2")).await;
+    assert_eq!(plain["metadata"]["remainingItemCount"], 3);
     plane.delete(&format!("{MAPS}/m3"), json!({})).await;
     plane.post(MAPS, config_map("m2b", "1")).await;
     let mut seen = Vec::new();
