@@ -157,8 +157,26 @@ fn containers_merge_by_name_and_go_with_their_defaults() {
     let object = applied(&object, &config(json!([{"name": "a", "image": "1"}])), "me");
     assert_eq!(
         object["spec"]["containers"],
-        json!([{"name": "c", "image": "1"}, {"name": "a", "image": "1"}])
+        json!([{"name": "a", "image": "1"}, {"name": "c", "image": "1"}])
     );
+}
+
+#[rstest]
+#[case::new_last(&["a", "b"], &["c"], &["a", "b", "c"])]
+#[case::shared_keeps_its_place(&["a", "b"], &["b", "c"], &["a", "b", "c"])]
+#[case::turned_round(&["a", "b", "c"], &["c", "a"], &["b", "c", "a"])]
+#[case::new_between(&["a", "b"], &["a", "c", "b"], &["a", "c", "b"])]
+fn items_stand_in_upstreams_order(
+    #[case] live: &[&str],
+    #[case] applied: &[&str],
+    #[case] want: &[&str],
+) {
+    let pod = |names: &[&str]| {
+        let containers: Value = names.iter().map(|name| json!({"name": name})).collect();
+        json!({"spec": {"containers": containers}})
+    };
+    let merged = super::merge::merge(&pod(live), &pod(applied), Keys::builtin("", "Pod"));
+    assert_eq!(merged, pod(want));
 }
 
 #[test]
