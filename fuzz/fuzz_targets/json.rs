@@ -6,9 +6,22 @@ use serde_json::{Map, Value};
 /// How deep a made value goes.
 const DEPTH: usize = 6;
 
+/// How deep it may lie at the bottom of others; together that is less than any object may have.
+const BOTTOM: usize = 80;
+
 /// A value whose keys and texts are mostly taken from `words`.
 pub fn value(bytes: &mut Unstructured<'_>, words: &[&str]) -> Result<Value> {
-    nested(bytes, words, DEPTH)
+    let mut value = nested(bytes, words, DEPTH)?;
+    if bytes.ratio(1, 16)? {
+        for _ in 0..bytes.int_in_range(0..=BOTTOM)? {
+            value = if bytes.ratio(1, 4)? {
+                Value::Array(vec![value])
+            } else {
+                Value::Object(Map::from_iter([(word(bytes, words)?, value)]))
+            };
+        }
+    }
+    Ok(value)
 }
 
 fn nested(bytes: &mut Unstructured<'_>, words: &[&str], depth: usize) -> Result<Value> {

@@ -3,6 +3,7 @@
 
 mod json;
 
+use astrago_patch::bounds::{self, Exceeded};
 use astrago_patch::{Keys, apply, json as json_patch, merge, strategic};
 use libfuzzer_sys::arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
@@ -25,8 +26,9 @@ fuzz_target!(|data: &[u8]| {
     let mut merged = object.clone();
     merge::apply(&mut merged, &patch);
     let mut patched = object.clone();
-    if json_patch::apply(&mut patched, &patch).is_err() {
-        assert_eq!(patched, object);
+    match json_patch::apply(&mut patched, &patch) {
+        Ok(()) => assert_ne!(bounds::check(&patched), Err(Exceeded::Depth)),
+        Err(_) => assert_eq!(patched, object),
     }
     let _ = strategic::merge(&object, &patch, Keys::pod_template_spec());
     let manager = apply::Manager {
