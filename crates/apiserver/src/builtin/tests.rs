@@ -244,7 +244,7 @@ fn job_with(change: impl FnOnce(&mut Value)) -> Value {
     job
 }
 
-fn with_rule(rule: Value) -> Value {
+fn with_rule(rule: &Value) -> Value {
     job_with(|spec| spec["podFailurePolicy"] = json!({"rules": [rule]}))
 }
 
@@ -275,18 +275,18 @@ fn with_rule(rule: Value) -> Value {
 #[case::replacement(job_with(|spec| spec["podReplacementPolicy"] = "Soon".into()), "spec.podReplacementPolicy")]
 #[case::success(job_with(|spec| spec["successPolicy"] = json!({"rules": [{"succeededCount": 1}]})),
     "spec.successPolicy")]
-#[case::action(with_rule(json!({"action": "Cry", "onExitCodes": {"operator": "In", "values": [1]}})), "rules[0].action")]
-#[case::fail_index(with_rule(json!({"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [1]}})),
+#[case::action(with_rule(&json!({"action": "Cry", "onExitCodes": {"operator": "In", "values": [1]}})), "rules[0].action")]
+#[case::fail_index(with_rule(&json!({"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [1]}})),
     "requires the backoffLimitPerIndex")]
-#[case::neither(with_rule(json!({"action": "FailJob"})), "specifying one of")]
-#[case::both(with_rule(json!({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1]},
+#[case::neither(with_rule(&json!({"action": "FailJob"})), "specifying one of")]
+#[case::both(with_rule(&json!({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1]},
     "onPodConditions": [{"type": "x", "status": "True"}]})), "specifying both")]
-#[case::zero(with_rule(json!({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [0]}})),
+#[case::zero(with_rule(&json!({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [0]}})),
     "must not be 0")]
-#[case::order(with_rule(json!({"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [2, 1]}})),
+#[case::order(with_rule(&json!({"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [2, 1]}})),
     "must be ordered")]
 #[case::container(
-    with_rule(json!({"action": "FailJob", "onExitCodes": {"containerName": "z", "operator": "In", "values": [1]}})),
+    with_rule(&json!({"action": "FailJob", "onExitCodes": {"containerName": "z", "operator": "In", "values": [1]}})),
     "onExitCodes.containerName")]
 fn jobs_are_refused_as_upstream(#[case] job: Value, #[case] want: &str) {
     let errors = errors("batch", "Job", job, None);

@@ -133,6 +133,7 @@ async fn an_object_that_is_too_deep_already_stops_nothing() {
     let (store, pending) = Store::open(&Options {
         directory: directory.path().to_owned(),
         limits: Limits::default(),
+        reserve: 0,
     })
     .expect("the store opens");
     pending.start(Box::new(|_, _| {})).expect("a writer");
