@@ -13,6 +13,7 @@ mod install;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -101,13 +102,6 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
         workers: CancellationToken::new(),
     };
     let tasks = TaskTracker::new();
-    let kube = server.clone();
-    let kube_stop = stop.workers.clone();
-    tasks.spawn(async move {
-        if let Err(error) = kube.serve(kube_listener, kube_stop).await {
-            tracing::error!(error = %chain(&error), "the Kubernetes API stopped");
-        }
-    });
     let controllers = Client::new(server.local(Identity::component("controllers")), "default");
     let plan = astrago_plan::Options {
         status_server: Some(astrago_plan::StatusServer {
@@ -123,14 +117,16 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
         stop.workers.clone(),
     ));
     if let Some(options) = node {
-        let client = Client::new(server.local(Identity::component("node")), "default");
-        let stop = stop.workers.clone();
-        tasks.spawn(async move {
-            if let Err(error) = astrago_node::run(client, options, stop).await {
-                tracing::error!(error = %chain(&error), "the node stopped; no pods run here");
-            }
-        });
+        start_node(&server, options, &tasks, stop.workers.clone()).await?;
     }
+    // Only now, so that whoever finds it ready finds the node.
+    let kube = server.clone();
+    let kube_stop = stop.workers.clone();
+    tasks.spawn(async move {
+        if let Err(error) = kube.serve(kube_listener, kube_stop).await {
+            tracing::error!(error = %chain(&error), "the Kubernetes API stopped");
+        }
+    });
 
     let mut cluster = Cluster::detect(&client)
         .await
@@ -172,6 +168,40 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
         stop,
         tasks,
     })
+}
+
+/// Starts the node, and returns when it is registered and answers.
+async fn start_node(
+    server: &Server,
+    options: astrago_node::Options,
+    tasks: &TaskTracker,
+    stop: CancellationToken,
+) -> Result<(), Failure> {
+    let client = Client::new(server.local(Identity::component("node")), "default");
+    let registered = Arc::clone(&options.registered);
+    let mut running = astrago_node::run(client, options, stop);
+    let early = tokio::select! {
+        () = registered.notified() => None,
+        ended = &mut running => Some(ended),
+    };
+    let complain = |error: &astrago_node::Error| {
+        tracing::error!(error = %chain(error), "the node stopped; no pods run here");
+    };
+    match early {
+        // Of use all the same: for looking at jobs, and for nodes elsewhere.
+        Some(Err(error @ astrago_node::Error::Bridges(_))) => complain(&error),
+        Some(Err(error)) => {
+            let problem = format!("the node cannot start: {}", chain(&error));
+            return Err(Failure::theirs(problem).hint("--no-node starts everything but the node"));
+        }
+        Some(Ok(())) => {}
+        None => drop(tasks.spawn(async move {
+            if let Err(error) = running.await {
+                complain(&error);
+            }
+        })),
+    }
+    Ok(())
 }
 
 impl Running {

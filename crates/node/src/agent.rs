@@ -99,7 +99,7 @@ async fn work(client: Client, options: Options, token: CancellationToken) -> Res
     // Workers end with this function, whichever way it ends.
     let _guard = tasks.guard();
     let node = Arc::new(open(client, options, address, tasks).await?);
-    let endpoints = serve(&node, listener, collector.clone(), token.clone())?;
+    let endpoints = serve(&node, listener, collector.clone(), token.clone());
     let known = loop {
         match register::register(&node.client, &node.options, &node.facts).await {
             Ok(known) => break known,
@@ -121,6 +121,7 @@ async fn work(client: Client, options: Options, token: CancellationToken) -> Res
         node.images.clone(),
     );
     let reports = reports(&node.options);
+    node.options.registered.notify_one();
     tokio::select! {
         () = token.cancelled() => {}
         () = reports => {}
@@ -253,19 +254,14 @@ fn serve(
     listener: TcpListener,
     collector: Collector,
     token: CancellationToken,
-) -> Result<impl Future<Output = Result<(), server::tls::Error>> + use<>> {
+) -> impl Future<Output = Result<(), server::tls::Error>> + use<> {
     let router = server::router(server::Options {
         data_dir: node.options.data_dir.clone(),
         node_name: node.options.node_name.clone(),
         token: node.options.kubelet_token.clone(),
         collector,
     });
-    Ok(server::serve(
-        listener,
-        node.certificate.clone(),
-        router,
-        token,
-    ))
+    server::serve(listener, node.certificate.clone(), router, token)
 }
 
 /// The GPUs of this machine, or as many pretended ones as the administrator says.

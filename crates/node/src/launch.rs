@@ -168,15 +168,18 @@ fn ask_to_stop(pod: &PodDir, grace_seconds: Option<u64>, disruption: Option<Stri
 
 /// Ends a supervisor that does not answer, and with it all that its pod has.
 pub fn kill(pod: &PodDir) -> Result<()> {
-    let pid = std::fs::read_to_string(pod.lock()).map_err(Error::Remove)?;
-    if let Ok(pid) = pid.trim().parse()
-        && is_supervised(pod)
-    {
-        let pid = nix::unistd::Pid::from_raw(pid);
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL)
-            .map_err(|errno| Error::Remove(errno.into()))?;
+    if !is_supervised(pod) {
+        return Ok(());
     }
-    Ok(())
+    let pid = std::fs::read_to_string(pod.lock()).unwrap_or_default();
+    if let Ok(pid) = pid.trim().parse() {
+        let pid = nix::unistd::Pid::from_raw(pid);
+        return nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL)
+            .map_err(|errno| Error::Remove(errno.into()));
+    }
+    // Supervisors of earlier versions did not say who they are.
+    let uid = pod.path().file_name().unwrap_or_default();
+    remove_cgroups(&uid.to_string_lossy())
 }
 
 /// Calls `news` with every state of the pod until its supervisor is gone.

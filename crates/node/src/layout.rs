@@ -4,7 +4,7 @@
 //! pods/<uid>/pod.json            what the supervisor was told
 //!            state.json          what became of it, replaced atomically
 //!            control.sock        the supervisor's ear
-//!            lock                held by the living supervisor, and by nobody else
+//!            lock                held by the living supervisor alone; names its process
 //!            supervisor.log      the supervisor's own words
 //!            hosts, resolv.conf, hostname, nsswitch.conf
 //!            volumes/<name>/     ConfigMaps, Secrets, emptyDirs …

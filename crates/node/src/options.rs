@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::Notify;
 
 use crate::metrics::Collector;
 
@@ -44,6 +47,8 @@ pub struct Options {
     pub collector: Option<Collector>,
     /// Where pods' reports of progress go; see [`crate::relay`]. `None` leaves pods without that road.
     pub status_relay: Option<crate::relay::Target>,
+    /// Told once the node is registered and its endpoints answer.
+    pub registered: Arc<Notify>,
     /// Stop all pods when the agent is cancelled, instead of leaving them to the next agent.
     pub stop_pods: bool,
 }
@@ -85,6 +90,7 @@ impl Options {
             resolvers: Vec::new(),
             collector: None,
             status_relay: None,
+            registered: Arc::default(),
             stop_pods: false,
         }
     }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::harness::target::{Target, applies};
-use crate::harness::{Up, astrago};
+use crate::harness::{Up, astrago, can_run_pods};
 
 fn error_of(arguments: &[&str]) -> (Option<i32>, String) {
     let output = astrago().args(arguments).output().unwrap();
@@ -66,6 +66,7 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
             ["--python", "/nowhere/python3"],
             "there is no Python interpreter",
         ),
+        (["--python", "/etc/passwd"], "failed to run /etc/passwd"),
         (
             ["--listen", "0.0.0.0:0"],
             "tokens would travel in the clear",
@@ -78,6 +79,16 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
         assert!(matches!(code, Some(1 | 2)), "{flags:?}: {code:?} {stderr}");
         assert!(stderr.contains(want), "{flags:?}: {stderr}");
     }
+}
+
+#[test]
+fn whoever_is_ready_has_its_node() {
+    if !can_run_pods() {
+        return;
+    }
+    let up = Up::start(&["--no-auth"]);
+    let (code, nodes) = up.get("/api/nodes");
+    assert_eq!((code, &nodes[0]["ready"]), (200, &true.into()), "{nodes}");
 }
 
 /// The command line trusts whom it is told to trust, and nobody else.
