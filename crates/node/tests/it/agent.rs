@@ -487,3 +487,37 @@ async fn pods_that_end_with_their_node_have_not_done_their_work_and_are_not_to_b
     plane.delete("polite").await;
     agent.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_whose_files_a_power_failure_took_fails_and_one_that_never_ran_begins() {
+    let plane = Plane::start().await;
+    for name in ["ran", "unread", "new"] {
+        let pod = plane.pod(name, "echo ran", json!({})).await;
+        let dir = layout::PodDir::new(plane.data.path(), &pod.metadata.uid.unwrap());
+        std::fs::create_dir_all(dir.path()).unwrap();
+        std::fs::write(dir.spec(), "").unwrap();
+        if name == "unread" {
+            std::fs::write(dir.state(), "").unwrap();
+        }
+    }
+    let running = Patch::Merge(json!({"status": {"phase": "Running"}}));
+    let api = plane.api::<Pod>();
+    api.patch_status("ran", &PatchParams::default(), &running)
+        .await
+        .unwrap();
+    let Some(agent) = plane.agent() else { return };
+    for name in ["ran", "unread"] {
+        assert_eq!(plane.finished(name).await, ("Failed".into(), String::new()));
+        let status = api.get(name).await.unwrap().status.unwrap();
+        assert_eq!(status.reason.as_deref(), Some("Lost"));
+    }
+    assert_eq!(
+        plane.finished("new").await,
+        ("Succeeded".into(), "ran\n".into())
+    );
+    for name in ["ran", "unread", "new"] {
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    plane.gone("new").await;
+    agent.end().await;
+}
