@@ -12,6 +12,7 @@ use crate::image::Images;
 use crate::layout::{self, PodDir};
 use crate::logs::{self, Retention};
 use crate::spec::{Mount, PodSpec, Root};
+use crate::state::State;
 use crate::tree;
 
 const INTERVAL: Duration = Duration::from_mins(5);
@@ -86,7 +87,7 @@ fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     entries.map(|entry| entry.path())
 }
 
-/// What the pods on this node hold.
+/// What the pods on this node hold. Those that have ended hold their logs only.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct InUse {
     /// UIDs.
@@ -111,7 +112,12 @@ impl InUse {
             .flatten()
         {
             in_use.pods.extend(entry.file_name().into_string());
-            let spec = std::fs::read(PodDir::at(entry.path()).spec()).ok();
+            let dir = PodDir::at(entry.path());
+            let state = State::read(&dir.state()).ok().flatten();
+            if state.is_some_and(|state| state.phase.is_finished()) {
+                continue;
+            }
+            let spec = std::fs::read(dir.spec()).ok();
             let spec = spec.and_then(|bytes| serde_json::from_slice::<PodSpec>(&bytes).ok());
             for container in spec
                 .iter()

@@ -21,6 +21,9 @@ use kube::ResourceExt;
 
 use crate::relay;
 
+/// So much of a longer file is emptied before it is cut.
+const PADDED_MAX: usize = 1 << 20;
+
 /// What is known of names on this node.
 #[derive(Debug, Default)]
 pub(super) struct Names {
@@ -259,16 +262,22 @@ pub(super) fn hostname(pod: &Pod) -> String {
 /// Replaces the content of a file that is mounted in containers, where another file would not be seen.
 /// A reader sees the old or the new lines, or the new ones and empty ones after them.
 pub(super) fn rewrite(path: &Path, text: &str) -> io::Result<()> {
-    if std::fs::read(path).is_ok_and(|before| before == text.as_bytes()) {
-        return Ok(());
-    }
     let file = File::options()
         .create(true)
         .truncate(false)
+        .read(true)
         .write(true)
         .open(path)?;
-    let before = usize::try_from(file.metadata()?.len()).unwrap_or(0);
+    // An ordinary user's pod can write to it too, and make it as long as it likes.
+    let before =
+        usize::try_from(file.metadata()?.len()).map_or(PADDED_MAX, |it| it.min(PADDED_MAX));
     let mut bytes = text.as_bytes().to_vec();
+    if before == bytes.len() {
+        let mut present = vec![0; before];
+        if file.read_exact_at(&mut present, 0).is_ok() && present == bytes {
+            return Ok(());
+        }
+    }
     bytes.resize(bytes.len().max(before), b'\n');
     file.write_all_at(&bytes, 0)?;
     file.set_len(text.len() as u64)
@@ -381,5 +390,13 @@ mod tests {
         rewrite(&path, "four\n").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "four\n");
         assert_eq!(std::fs::metadata(&path).unwrap().ino(), before);
+        File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(1 << 40)
+            .unwrap();
+        rewrite(&path, "five\n").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "five\n");
     }
 }

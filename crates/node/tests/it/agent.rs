@@ -91,6 +91,15 @@ async fn a_bound_pod_runs_with_its_environment_and_volumes_and_is_deleted() {
     let uid = claims.get("claim").await.unwrap().metadata.uid.unwrap();
     let folder = layout::claim(plane.data.path(), "default", "claim", &uid);
     assert!(folder.join("made").exists());
+    // Its files go with the claim, but not at once.
+    let parameters = DeleteParams::default();
+    claims.delete("claim", &parameters).await.unwrap();
+    let kept = layout::deleted(plane.data.path()).join(format!("default_claim_{uid}/made"));
+    let begun = std::time::Instant::now();
+    while folder.exists() || !kept.exists() {
+        assert!(begun.elapsed() < PATIENCE, "the claim's folder stays");
+        support::pause(10).await;
+    }
     agent.end().await;
 }
 

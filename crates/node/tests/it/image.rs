@@ -384,3 +384,16 @@ async fn the_layers_make_an_overlay_in_which_deleted_files_are_gone() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_registry_on_this_machine_must_be_allowed() {
+    let fixture = Fixture::new().await;
+    let directory = tempfile::tempdir().unwrap();
+    let images = Images::open(directory.path(), QUOTA, false).unwrap();
+    let credentials = Credentials::default();
+    let refused = images
+        .resolve(&fixture.name("v1"), Policy::Always, &credentials, &|_| ())
+        .await;
+    let error = refused.unwrap_err();
+    assert!(matches!(error, Error::Private { .. }), "{error:?}");
+}
