@@ -174,6 +174,8 @@ pub(crate) async fn node(connection: &Connection, arguments: &NodeAlone) -> Resu
         .kubelet_client_ca
         .clone_from(&arguments.kubelet_client_ca);
     options.host_paths.clone_from(&arguments.host_paths);
+    options.pod_storage = arguments.bounds.pod_disk;
+    options.private_registries = arguments.bounds.allow_private_registries;
     options.stop_pods = arguments.stop_pods;
     options.kubelet_token = match &arguments.kubelet_token_file {
         Some(path) => std::fs::read_to_string(path)

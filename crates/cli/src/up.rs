@@ -259,6 +259,8 @@ fn node_options(arguments: &Up, data: &DataDir, kubelet_token: String) -> astrag
         .collect::<BTreeMap<_, _>>();
     options.kubelet_token = kubelet_token;
     options.host_paths.clone_from(&arguments.host_paths);
+    options.pod_storage = arguments.bounds.pod_disk;
+    options.private_registries = arguments.bounds.allow_private_registries;
     options.snapshots = Some(astrago_rest::snapshots_folder(&history(data)));
     options.stop_pods = arguments.stop_pods;
     options.egress = arguments.network.egress == Switch::On;

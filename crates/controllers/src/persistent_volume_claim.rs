@@ -1,15 +1,17 @@
-//! Binds volume claims on the embedded engine.
+//! Binds volume claims on the embedded engine, and keeps them while pods use them.
 //!
 //! There is nothing to provision: the node makes a directory per claim when a pod first uses it. So a
 //! claim is bound as soon as it exists, with the size that it asks for as its capacity (a directory has
 //! no limit of its own), whatever its storage class. A claim that later asks for more gets more.
+//!
+//! As in Kubernetes, a finalizer keeps a deleted claim until no pod that may run has it any more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio_util::sync::CancellationToken;
@@ -19,41 +21,43 @@ use crate::events::{self, Notice};
 use crate::mirror::Mirror;
 use crate::queue::ObjectKey;
 
-/// Binds claims until cancelled.
+/// Keeps a claim that pods use.
+const PROTECTION: &str = "kubernetes.io/pvc-protection";
+
+/// Looks after claims until cancelled.
 pub async fn run(context: &Context, stop: CancellationToken) {
     let claims: Mirror<PersistentVolumeClaim> = Mirror::new(|_| Vec::new());
     let (sender, mut changes) = unbounded_channel();
     let retry = sender.clone();
+    let of_pods = sender.clone();
     claims.subscribe(move |change| {
         if let Some(claim) = &change.new {
             // The receiver is gone only when the controller has ended.
             let _ = sender.send(ObjectKey::of(&**claim));
         }
     });
-    let bind_all = async {
+    // What a pod had may be free when it has ended.
+    context.mirrors.pods.subscribe(move |change| {
+        if let Some(pod) = change.latest()
+            && change.new.as_deref().is_none_or(|pod| !holds(pod))
+        {
+            let namespace = pod.namespace().unwrap_or_default();
+            for name in used(pod) {
+                let _ = of_pods.send(ObjectKey::new(&namespace, name));
+            }
+        }
+    });
+    let attend_all = async {
         while let Some(key) = changes.recv().await {
             let Some(claim) = claims.get(&key) else {
                 continue;
             };
-            let Some(status) = bound_status(&claim) else {
-                continue;
-            };
-            let api: Api<PersistentVolumeClaim> =
-                Api::namespaced(context.client.clone(), &key.namespace);
-            let patch = Patch::Merge(json!({ "status": status }));
-            match api
-                .patch_status(&key.name, &PatchParams::default(), &patch)
-                .await
-            {
-                Ok(_) => context.events.send(Notice::normal(
-                    events::reference(&*claim),
-                    "ProvisioningSucceeded",
-                    "bound to a directory of the node that uses it",
-                )),
-                // It was deleted meanwhile.
-                Err(kube::Error::Api(status)) if status.code == 404 => {}
+            match attend(context, &claim).await {
+                Ok(()) => {}
+                // It was deleted or changed meanwhile; in the latter case there is news to come.
+                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
                 Err(error) => {
-                    tracing::warn!(claim = %key, %error, "failed to bind a volume claim");
+                    tracing::warn!(claim = %key, %error, "failed to look after a volume claim");
                     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
                     // The receiver is our own.
                     let _ = retry.send(key);
@@ -62,8 +66,69 @@ pub async fn run(context: &Context, stop: CancellationToken) {
         }
     };
     let follow = claims.run(Api::all(context.client.clone()), stop.clone());
-    let tasks = futures::future::join(follow, stop.run_until_cancelled(bind_all));
+    let tasks = futures::future::join(follow, stop.run_until_cancelled(attend_all));
     Box::pin(tasks).await;
+}
+
+async fn attend(context: &Context, claim: &PersistentVolumeClaim) -> kube::Result<()> {
+    let namespace = claim.namespace().unwrap_or_default();
+    let name = claim.name_any();
+    let api: Api<PersistentVolumeClaim> = Api::namespaced(context.client.clone(), &namespace);
+    let mut finalizers = claim.finalizers().to_vec();
+    let deleted = claim.metadata.deletion_timestamp.is_some();
+    match finalizers.iter().position(|known| known == PROTECTION) {
+        None if !deleted => finalizers.push(PROTECTION.to_owned()),
+        Some(index) if deleted => {
+            // Asked for and not remembered: a pod that was bound a moment ago counts.
+            let pods: Api<Pod> = Api::namespaced(context.client.clone(), &namespace);
+            let pods = pods.list(&ListParams::default()).await?;
+            let is_used = |pod: &Pod| holds(pod) && used(pod).contains(name.as_str());
+            if !pods.iter().any(is_used) {
+                finalizers.remove(index);
+            }
+        }
+        _ => {}
+    }
+    if finalizers != claim.finalizers() {
+        let metadata =
+            json!({ "finalizers": finalizers, "resourceVersion": claim.resource_version() });
+        let patch = Patch::Merge(json!({ "metadata": metadata }));
+        api.patch(&name, &PatchParams::default(), &patch).await?;
+    }
+    if let Some(status) = bound_status(claim) {
+        let patch = Patch::Merge(json!({ "status": status }));
+        api.patch_status(&name, &PatchParams::default(), &patch)
+            .await?;
+        context.events.send(Notice::normal(
+            events::reference(claim),
+            "ProvisioningSucceeded",
+            "bound to a directory of the node that uses it",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a pod keeps what it uses: it is on a node and has not ended.
+fn holds(pod: &Pod) -> bool {
+    let placed = pod
+        .spec
+        .as_ref()
+        .is_some_and(|spec| spec.node_name.is_some());
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
+    placed && !matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+/// The claims that a pod names.
+fn used(pod: &Pod) -> BTreeSet<&str> {
+    let volumes = pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.volumes.iter().flatten());
+    let claims = volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref());
+    claims.map(|claim| claim.claim_name.as_str()).collect()
 }
 
 /// The status that a claim should have, if it has another.

@@ -6,7 +6,9 @@
 //! |---|---|---|
 //! | heartbeat | – | the Node's status and lease |
 //! | pods | pods with `spec.nodeName` = this node | one worker per pod |
-//! | services | Services | hosts files |
+//! | services | Services | the names that pods know |
+//! | names | the names that changed | hosts files |
+//! | claims | persistent volume claims | the folders of deleted ones |
 //! | worker, one per pod | the pod, its folder, its supervisor's state | folder, supervisor, pod status |
 //!
 //! Pods go on when the agent ends, unless [`Options::stop_pods`] says otherwise; the next agent finds
@@ -14,6 +16,7 @@
 
 mod address;
 mod admission;
+pub(crate) mod claims;
 mod environment;
 mod events;
 mod fields;
@@ -114,12 +117,10 @@ async fn work(client: Client, options: Options, token: CancellationToken) -> Res
     };
     let heart = heartbeat(Arc::clone(&node), known);
     let services = services(Arc::clone(&node));
+    let names = Arc::clone(&node).publish_hosts();
     let pods = pods(Arc::clone(&node));
-    let cleaning = housekeeping::run(
-        node.client.clone(),
-        node.options.data_dir.clone(),
-        node.images.clone(),
-    );
+    let claims = claims::follow(Arc::clone(&node));
+    let cleaning = housekeeping::run(node.options.data_dir.clone(), node.images.clone());
     let reports = reports(&node.options);
     node.options.registered.notify_one();
     tokio::select! {
@@ -127,7 +128,9 @@ async fn work(client: Client, options: Options, token: CancellationToken) -> Res
         () = reports => {}
         () = heart => {}
         () = services => {}
+        () = names => {}
         () = pods => {}
+        () = claims => {}
         () = cleaning => {}
         () = collector.run(token.clone()) => {}
         result = endpoints => result.map_err(Error::Endpoints)?,
@@ -156,6 +159,7 @@ async fn open(client: Client, options: Options, kubelet: SocketAddr, tasks: Task
             addresses: Addresses::new(options.pod_network),
             leases: BTreeMap::new(),
             names: hosts::Names::new(options.status_relay.is_some()),
+            stale: hosts::Stale::new(),
             gpus: BTreeMap::new(),
             claims: BTreeMap::new(),
         };
@@ -193,7 +197,9 @@ async fn open(client: Client, options: Options, kubelet: SocketAddr, tasks: Task
         let images = match options.images {
             Images::Host => None,
             Images::Pull => {
-                Some(image::Images::open(&options.data_dir, IMAGE_QUOTA).map_err(Error::Images)?)
+                let private = options.private_registries;
+                let opened = image::Images::open(&options.data_dir, IMAGE_QUOTA, private);
+                Some(opened.map_err(Error::Images)?)
             }
         };
         let gpus = gpus(&options);
@@ -234,7 +240,9 @@ async fn open(client: Client, options: Options, kubelet: SocketAddr, tasks: Task
         images,
         tasks,
         launches: Semaphore::new(cpus * 4),
+        host_folders: volumes::host_folders(&options.host_paths),
         shared: Mutex::new(shared),
+        names_changed: tokio::sync::Notify::new(),
         options,
     })
 }
@@ -305,10 +313,13 @@ async fn heartbeat(node: Arc<Node>, known: k8s_openapi::api::core::v1::Node) {
 async fn services(node: Arc<Node>) {
     let api: Api<DeserializeGuard<Service>> = Api::all(node.client.clone());
     let mut events = Box::pin(watcher(api, watcher::Config::default()).default_backoff());
+    let mut listed = Vec::new();
     loop {
         match events.try_next().await {
-            Ok(Some(watcher::Event::Init)) => node.forget_services(),
-            Ok(Some(watcher::Event::InitApply(service) | watcher::Event::Apply(service))) => {
+            Ok(Some(watcher::Event::Init)) => listed.clear(),
+            Ok(Some(watcher::Event::InitApply(service))) => listed.extend(service.0),
+            Ok(Some(watcher::Event::InitDone)) => node.services(&std::mem::take(&mut listed)),
+            Ok(Some(watcher::Event::Apply(service))) => {
                 if let Ok(service) = service.0 {
                     node.service(&service, true);
                 }
@@ -318,7 +329,6 @@ async fn services(node: Arc<Node>) {
                     node.service(&service, false);
                 }
             }
-            Ok(Some(watcher::Event::InitDone)) => {}
             Ok(None) => return,
             Err(error) => tracing::warn!(%error, "services could not be watched"),
         }

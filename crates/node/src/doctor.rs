@@ -89,6 +89,7 @@ pub fn check(options: &Options) -> Vec<Finding> {
         tools::egress(is_root, options.egress, &options.resolvers),
         tools::disk_space(&options.data_dir),
         tools::quarantine(&options.data_dir),
+        tools::volumes(&options.data_dir),
     ];
     if options.images == Images::Host {
         findings.push(tools::python(options.python.as_deref()));

@@ -1,5 +1,5 @@
 //! Deleting what nobody needs any more: logs of pods that are gone, images and unpacked code that no pod
-//! uses, and the files of volume claims that were deleted.
+//! uses, and the files of volume claims that were deleted a while ago.
 //!
 //! What is in use is read from the pods' folders each time, so it is right whoever made them.
 
@@ -7,14 +7,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::api::ListParams;
-use kube::{Api, Client, ResourceExt};
-
+use crate::agent::claims;
 use crate::image::Images;
 use crate::layout::{self, PodDir};
 use crate::logs::{self, Retention};
 use crate::spec::{Mount, PodSpec, Root};
+use crate::state::State;
 use crate::tree;
 
 const INTERVAL: Duration = Duration::from_mins(5);
@@ -23,13 +21,12 @@ const INTERVAL: Duration = Duration::from_mins(5);
 const SNAPSHOT_GRACE: Duration = Duration::from_mins(10);
 
 /// Cleans up now and then, for as long as it is polled.
-pub(crate) async fn run(client: Client, data_dir: PathBuf, images: Option<Images>) {
+pub(crate) async fn run(data_dir: PathBuf, images: Option<Images>) {
     let mut ticks = tokio::time::interval(INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         clean(&data_dir, images.as_ref()).await;
-        clean_claims(&client, &data_dir).await;
     }
 }
 
@@ -38,6 +35,7 @@ async fn clean(data_dir: &Path, images: Option<&Images>) {
     let cleaned = tokio::task::spawn_blocking(move || {
         let in_use = InUse::read(&folder);
         clean_snapshots(&folder, &in_use.folders, SNAPSHOT_GRACE);
+        claims::remove_deleted(&folder, claims::GRACE);
         logs::collect(&folder, &in_use.pods, Retention::default()).map(|deleted| (in_use, deleted))
     });
     let in_use = match cleaned.await {
@@ -84,51 +82,14 @@ fn clean_snapshots(data_dir: &Path, in_use: &BTreeSet<PathBuf>, grace: Duration)
     }
 }
 
-/// Deletes the folders of claims that are gone. The folders are read before the claims: a folder is
-/// made for a claim that exists, so one without its claim has lost it.
-async fn clean_claims(client: &Client, data_dir: &Path) {
-    let folders: Vec<PathBuf> = entries(&layout::claims(data_dir))
-        .flat_map(|namespace| entries(&namespace))
-        .collect();
-    if folders.is_empty() {
-        return;
-    }
-    let claims: Api<PersistentVolumeClaim> = Api::all(client.clone());
-    let claims = match claims.list(&ListParams::default()).await {
-        Ok(claims) => claims,
-        Err(error) => {
-            tracing::warn!(%error, "failed to read the volume claims");
-            return;
-        }
-    };
-    let kept: BTreeSet<PathBuf> = claims
-        .iter()
-        .map(|claim| {
-            let namespace = claim.namespace().unwrap_or_default();
-            let uid = claim.uid().unwrap_or_default();
-            layout::claim(data_dir, &namespace, &claim.name_any(), &uid)
-        })
-        .collect();
-    for folder in folders.into_iter().filter(|folder| !kept.contains(folder)) {
-        match tokio::fs::remove_dir_all(&folder).await {
-            Ok(()) => {
-                tracing::info!(folder = %folder.display(), "deleted the files of a volume claim that is gone");
-            }
-            Err(error) => {
-                tracing::warn!(folder = %folder.display(), %error, "failed to delete the files of a volume claim");
-            }
-        }
-    }
-}
-
 fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.path())
 }
 
-/// What the pods on this node hold.
+/// What the pods on this node hold. Those that have ended hold their logs only.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct InUse {
+pub(crate) struct InUse {
     /// UIDs.
     pods: BTreeSet<String>,
     /// Directories of image layers.
@@ -138,7 +99,12 @@ struct InUse {
 }
 
 impl InUse {
-    fn read(data_dir: &Path) -> Self {
+    /// Whether a pod mounts this folder.
+    pub(crate) fn has(&self, folder: &Path) -> bool {
+        self.folders.contains(folder)
+    }
+
+    pub(crate) fn read(data_dir: &Path) -> Self {
         let mut in_use = Self::default();
         for entry in std::fs::read_dir(layout::pods(data_dir))
             .into_iter()
@@ -146,7 +112,12 @@ impl InUse {
             .flatten()
         {
             in_use.pods.extend(entry.file_name().into_string());
-            let spec = std::fs::read(PodDir::at(entry.path()).spec()).ok();
+            let dir = PodDir::at(entry.path());
+            let state = State::read(&dir.state()).ok().flatten();
+            if state.is_some_and(|state| state.phase.is_finished()) {
+                continue;
+            }
+            let spec = std::fs::read(dir.spec()).ok();
             let spec = spec.and_then(|bytes| serde_json::from_slice::<PodSpec>(&bytes).ok());
             for container in spec
                 .iter()

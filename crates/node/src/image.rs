@@ -10,11 +10,13 @@ mod blob;
 mod config;
 mod credentials;
 mod digest;
+mod guard;
 mod host;
 mod pull;
 mod registry;
 mod store;
 mod unpack;
+mod user;
 
 use std::io;
 use std::path::PathBuf;
@@ -112,6 +114,10 @@ pub enum Error {
         digest: String,
         source: blob::Error,
     },
+    #[error(
+        "image {image} is in a registry on this machine or in a private network; an administrator can allow that with --allow-private-registries"
+    )]
+    Private { image: String },
     #[error("failed to use the image store")]
     Store(#[source] io::Error),
     #[error("the node is stopping")]
@@ -132,6 +138,7 @@ impl Error {
             | Self::Registry { .. }
             | Self::Manifest { .. }
             | Self::Blob { .. }
+            | Self::Private { .. }
             | Self::Store(_)
             | Self::Interrupted => "ErrImagePull",
         }
@@ -139,6 +146,9 @@ impl Error {
 
     /// Trying again without a change cannot help.
     pub fn is_permanent(&self) -> bool {
-        matches!(self, Self::Name { .. } | Self::NotPresent { .. })
+        matches!(
+            self,
+            Self::Name { .. } | Self::NotPresent { .. } | Self::Private { .. }
+        )
     }
 }

@@ -14,6 +14,8 @@
 //! logs/<namespace>_<pod>_<uid>/<container>/<attempt>.log
 //! relay/control.sock             the agent's ear for reports of progress
 //! egress/                        the way out of pods: its keeper's lock and words
+//! deleted/<namespace>_<claim>_<uid>/  files of claims that were deleted, for a while
+//! orphans                        the volumes that have no claim, one path a line
 //! quarantine/                    what could be neither read nor removed, for an administrator to look at
 //! ```
 //! Logs and claims outlive the pod's folder.
@@ -99,6 +101,16 @@ pub fn claim(data_dir: &Path, namespace: &str, claim: &str, uid: &str) -> PathBu
     claims(data_dir)
         .join(namespace)
         .join(format!("{claim}_{uid}"))
+}
+
+/// Where the files of deleted claims wait for their end.
+pub fn deleted(data_dir: &Path) -> PathBuf {
+    data_dir.join("deleted")
+}
+
+/// The file that lists the volumes without a claim.
+pub fn orphans(data_dir: &Path) -> PathBuf {
+    data_dir.join("orphans")
 }
 
 /// Where things go that can be neither read nor removed.

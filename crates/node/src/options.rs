@@ -35,6 +35,11 @@ pub struct Options {
     pub kubelet_client_ca: Option<PathBuf>,
     /// Host folders that pods may mount with `hostPath`; everything else is refused.
     pub host_paths: Vec<PathBuf>,
+    /// Users may name images in registries on this machine and in private networks.
+    pub private_registries: bool,
+    /// Bytes of disk that a pod may take whose containers do not all say how much; `Some(0)` sets no such
+    /// limit, `None` takes [`storage_share`] when the pod starts.
+    pub pod_storage: Option<u64>,
     /// The folder with the snapshots that pods may mount, each namespace its own; `None` has none.
     pub snapshots: Option<PathBuf>,
     /// The network that pod addresses are taken from, as address and prefix length.
@@ -51,6 +56,13 @@ pub struct Options {
     pub registered: Arc<Notify>,
     /// Stop all pods when the agent is cancelled, instead of leaving them to the next agent.
     pub stop_pods: bool,
+}
+
+/// How much of the disk of this folder a pod may take where nobody says anything: half of what is free,
+/// so that no single pod can fill it.
+pub fn storage_share(data_dir: &std::path::Path) -> Option<u64> {
+    let disk = rustix::fs::statvfs(data_dir).ok()?;
+    Some(disk.f_bavail.saturating_mul(disk.f_frsize) / 2)
 }
 
 /// Where root file systems come from.
@@ -84,6 +96,8 @@ impl Options {
             kubelet_token: String::new(),
             kubelet_client_ca: None,
             host_paths: Vec::new(),
+            private_registries: false,
+            pod_storage: None,
             snapshots: None,
             pod_network: (Ipv4Addr::new(10, 224, 0, 0), 12),
             egress: false,

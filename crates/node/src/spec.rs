@@ -154,19 +154,23 @@ pub enum Mount {
     /// A file or folder of this machine.
     Bind {
         source: PathBuf,
-        /// Relative path below `source`, resolved without leaving it; made as a folder if missing.
+        /// For `hostPath` volumes: where the volume is below `source`, a folder that the administrator
+        /// allows. Resolved anew for each container, without following a link out of `source`. The
+        /// container's user then acts as the owner of the volume, unless that is the machine's root.
+        #[serde(default)]
+        host: Option<PathBuf>,
+        /// Relative path below the volume, resolved without leaving it; made as a folder if missing.
         #[serde(default)]
         sub_path: Option<PathBuf>,
         target: PathBuf,
         #[serde(default)]
         read_only: bool,
-        /// Owners in the container are owners on the disk (host folders), where the kernel can do it.
-        #[serde(default)]
-        same_owners: bool,
     },
     /// A file system in memory. Containers of one pod that name the same `key` share it.
     Memory {
         key: String,
+        #[serde(default)]
+        sub_path: Option<PathBuf>,
         target: PathBuf,
         size: Option<u64>,
         #[serde(default)]

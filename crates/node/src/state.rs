@@ -1,5 +1,7 @@
 //! What became of a pod, as its supervisor writes it down.
 
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -113,13 +115,37 @@ impl State {
             path: path.to_owned(),
             source,
         })?;
-        let draft = path.with_extension("json.new");
-        std::fs::write(&draft, bytes)
-            .and_then(|()| std::fs::rename(&draft, path))
-            .map_err(|source| Error::Write {
-                path: path.to_owned(),
-                source,
-            })
+        replace(path, &bytes).map_err(|source| Error::Write {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    /// The state of a pod that ran and whose files are lost, as after a power failure. How its
+    /// containers ended is not known, only that they did.
+    pub(crate) fn lost(init_containers: &[String], containers: &[String], now: Timestamp) -> Self {
+        let message = "the node lost what it knew about this pod, perhaps in a power failure";
+        let ended = |name: &String| ContainerState {
+            name: name.clone(),
+            status: Status::Terminated(Terminated {
+                exit_code: 137,
+                signal: None,
+                reason: "ContainerStatusUnknown".to_owned(),
+                message: Some(message.to_owned()),
+                started_at: None,
+                finished_at: now,
+            }),
+            ..ContainerState::default()
+        };
+        Self {
+            phase: Phase::Failed,
+            reason: Some("Lost".to_owned()),
+            message: Some(message.to_owned()),
+            finished_at: Some(now),
+            init_containers: init_containers.iter().map(ended).collect(),
+            containers: containers.iter().map(ended).collect(),
+            ..Self::default()
+        }
     }
 
     /// Writes down that the node ends the pod of its own accord: whatever its containers then return,
@@ -153,6 +179,22 @@ impl ContainerState {
             Status::Terminated(terminated) => Some(terminated),
             Status::Waiting { .. } | Status::Running { .. } => None,
         }
+    }
+}
+
+/// Replaces a file so that a reader sees the old or the new one, never a part, also after the power
+/// failed.
+pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let draft = path.with_file_name(name);
+    let mut file = File::create(&draft)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    std::fs::rename(&draft, path)?;
+    match path.parent() {
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
     }
 }
 

@@ -43,6 +43,8 @@ pub(crate) struct Up {
         value_name = "DIR"
     )]
     pub(crate) host_paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) bounds: Bounds,
     /// File to which every write of the Kubernetes API is appended: who, what, when, with which answer
     #[arg(long, env = "ASTRAGO_AUDIT_LOG", value_name = "FILE")]
     pub(crate) audit_log: Option<PathBuf>,
@@ -140,6 +142,17 @@ impl History {
             options.limits = None;
         }
     }
+}
+
+/// What pods may take and images may reach.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Bounds {
+    /// Disk that a pod may take which sets no limit, such as 50Gi; 0 for no limit [default: half of what is free]
+    #[arg(long, value_parser = size, env = "ASTRAGO_POD_DISK", value_name = "SIZE")]
+    pub(crate) pod_disk: Option<u64>,
+    /// Let images come from registries on this machine and in private networks
+    #[arg(long, env = "ASTRAGO_ALLOW_PRIVATE_REGISTRIES")]
+    pub(crate) allow_private_registries: bool,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -344,6 +357,8 @@ pub(crate) struct NodeAlone {
     /// Host folder that pods may mount (repeatable)
     #[arg(long = "allow-host-path", value_delimiter = ',', value_name = "DIR")]
     pub(crate) host_paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) bounds: Bounds,
     /// End the pods too when stopping
     #[arg(long)]
     pub(crate) stop_pods: bool,

@@ -295,6 +295,46 @@ async fn a_claim_is_bound_and_a_pod_waits_for_it() {
     plane.stop().await;
 }
 
+#[tokio::test]
+async fn a_deleted_claim_stays_while_a_pod_uses_it() {
+    let mut plane = Plane::start(&["4"]).await;
+    let claims: Api<PersistentVolumeClaim> = plane.api();
+    let claim = json!({ "metadata": { "name": "data" }, "spec": {
+        "accessModes": ["ReadWriteMany"], "resources": { "requests": { "storage": "5Gi" } } } });
+    let _: PersistentVolumeClaim = make(&claims, claim).await;
+    let is_kept = |claim: &PersistentVolumeClaim| {
+        claim.metadata.finalizers.as_deref() == Some(&["kubernetes.io/pvc-protection".to_owned()])
+    };
+    plane.until(plane.api(), "data", is_kept).await;
+    let pod = json!({ "metadata": { "name": "reader" }, "spec": {
+        "containers": [{ "name": "c", "image": "i" }],
+        "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": "data" } }] } });
+    let _: Pod = make(&plane.api(), pod).await;
+    plane.until_bound("reader").await;
+    claims
+        .delete("data", &DeleteParams::default())
+        .await
+        .unwrap();
+    let deleted = |claim: &PersistentVolumeClaim| claim.metadata.deletion_timestamp.is_some();
+    plane.until(plane.api(), "data", deleted).await;
+    let pods: Api<Pod> = plane.api();
+    pods.delete(
+        "reader",
+        &DeleteParams {
+            grace_period_seconds: Some(0),
+            ..DeleteParams::default()
+        },
+    )
+    .await
+    .unwrap();
+    let gone = await_condition(claims, "data", |claim: Option<&PersistentVolumeClaim>| {
+        claim.is_none()
+    });
+    let gone = tokio::time::timeout(Duration::from_mins(1), gone).await;
+    gone.expect("the claim goes with its last pod").unwrap();
+    plane.stop().await;
+}
+
 /// The scheduler is stopped at any moment in the middle of its bindings, again and again. In the end
 /// no gang is bound in part and no node has more than it can hold.
 #[tokio::test]

@@ -1,11 +1,14 @@
 //! Which names a pod can resolve: the hosts file that every pod has and that is kept current.
 //!
-//! There is no name server. A pod's hosts file has the pods with a `hostname` and `subdomain` in its
-//! namespace and the Services whose selector matches pods there, in all the forms that a cluster's name
-//! server knows. Each address stands there a second time in its IPv4-mapped form, because programs that
-//! listen on IPv6 sockets look up the names of such addresses, and would otherwise ask a name server.
+//! There is no name server. A pod's hosts file has the pods of its own `subdomain`, which a job's pods
+//! share, and Services with the addresses of the pods that they select, in all the forms that a cluster's
+//! name server knows. Of the Services of its namespace it has those that nobody owns, and of those that jobs
+//! own the ones of its own job: a namespace with many jobs must not make the files of all of them long,
+//! nor each job's coming and going a change of all. Each address stands there a second time in its
+//! IPv4-mapped form, because programs that listen on IPv6 sockets look up the names of such addresses, and
+//! would otherwise ask a name server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
@@ -18,24 +21,79 @@ use kube::ResourceExt;
 
 use crate::relay;
 
+/// So much of a longer file is emptied before it is cut.
+const PADDED_MAX: usize = 1 << 20;
+
 /// What is known of names on this node.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    pods: BTreeMap<String, Entry>,
-    services: BTreeMap<(String, String), BTreeMap<String, String>>,
+    namespaces: BTreeMap<String, Namespace>,
+    /// The namespace of each pod.
+    pods: BTreeMap<String, String>,
     /// Pods may report progress, and know where.
     relay: bool,
 }
 
+#[derive(Debug, Default)]
+struct Namespace {
+    pods: BTreeMap<String, Entry>,
+    services: BTreeMap<String, Target>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
-    namespace: String,
     hostname: String,
     subdomain: Option<String>,
+    /// All forms of its name in the subdomain.
+    names: String,
     labels: BTreeMap<String, String>,
+    owners: Vec<String>,
     address: Ipv4Addr,
     reports: bool,
 }
+
+/// What a Service stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Target {
+    /// All forms of its name.
+    names: String,
+    selector: BTreeMap<String, String>,
+    owners: Vec<String>,
+}
+
+impl Target {
+    fn selects(&self, pod: &Entry) -> bool {
+        let same = |(key, value): (&String, &String)| pod.labels.get(key) == Some(value);
+        self.selector.iter().all(same)
+    }
+
+    /// Whether a pod is to know the Service.
+    fn concerns(&self, pod: &Entry) -> bool {
+        self.owners.is_empty()
+            || self.owners.iter().any(|owner| pod.owners.contains(owner))
+            || self.selects(pod)
+    }
+}
+
+impl Namespace {
+    /// The pods whose files change when this one comes, changes or goes.
+    fn concerned(&self, changed: &Entry) -> BTreeSet<String> {
+        let services: Vec<&Target> = self
+            .services
+            .values()
+            .filter(|service| service.selects(changed))
+            .collect();
+        let is_concerned = |pod: &Entry| {
+            let peer = changed.subdomain.is_some() && pod.subdomain == changed.subdomain;
+            peer || services.iter().any(|service| service.concerns(pod))
+        };
+        let chosen = self.pods.iter().filter(|(_, pod)| is_concerned(pod));
+        chosen.map(|(uid, _)| uid.clone()).collect()
+    }
+}
+
+/// The pods whose hosts files have to be written anew.
+pub(super) type Stale = BTreeSet<String>;
 
 impl Names {
     /// Nothing yet; `relay` where pods may report progress.
@@ -46,93 +104,127 @@ impl Names {
         }
     }
 
-    /// A pod has an address; whether that is news.
-    pub(super) fn add(&mut self, pod: &Pod, address: Ipv4Addr) -> bool {
+    /// A pod has an address.
+    pub(super) fn add(&mut self, pod: &Pod, address: Ipv4Addr) -> Stale {
+        let name = pod.namespace().unwrap_or_default();
+        let hostname = hostname(pod);
+        let subdomain = pod
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.subdomain.clone())
+            .filter(|name| !name.is_empty());
         let entry = Entry {
-            namespace: pod.namespace().unwrap_or_default(),
-            hostname: hostname(pod),
-            subdomain: pod
-                .spec
-                .as_ref()
-                .and_then(|spec| spec.subdomain.clone())
-                .filter(|name| !name.is_empty()),
+            names: subdomain.as_ref().map_or_else(String::new, |subdomain| {
+                forms(&format!("{hostname}.{subdomain}"), &name)
+            }),
+            hostname,
+            subdomain,
             labels: pod.labels().clone(),
+            owners: owners(pod),
             address,
             reports: reports(pod),
         };
         let uid = pod.uid().unwrap_or_default();
-        self.pods.insert(uid, entry.clone()) != Some(entry)
+        let namespace = self.namespaces.entry(name.clone()).or_default();
+        if namespace.pods.get(&uid) == Some(&entry) {
+            return Stale::new();
+        }
+        let before = namespace.pods.insert(uid.clone(), entry.clone());
+        let mut stale = namespace.concerned(&entry);
+        if let Some(before) = before {
+            stale.extend(namespace.concerned(&before));
+        }
+        stale.insert(uid.clone());
+        self.pods.insert(uid, name);
+        stale
     }
 
-    /// A pod is gone; whether that is news.
-    pub(super) fn remove(&mut self, uid: &str) -> bool {
-        self.pods.remove(uid).is_some()
-    }
-
-    /// Takes the selector of a Service; `None` when it is gone.
-    pub(super) fn service(&mut self, service: &Service, present: bool) {
-        let key = (service.namespace().unwrap_or_default(), service.name_any());
-        let selector = service
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.selector.clone())
-            .filter(|_| present);
-        match selector {
-            Some(selector) if !selector.is_empty() => self.services.insert(key, selector),
-            _ => self.services.remove(&key),
+    /// A pod is gone.
+    pub(super) fn remove(&mut self, uid: &str) -> Stale {
+        let Some(name) = self.pods.remove(uid) else {
+            return Stale::new();
         };
+        let Some(namespace) = self.namespaces.get_mut(&name) else {
+            return Stale::new();
+        };
+        let Some(entry) = namespace.pods.remove(uid) else {
+            return Stale::new();
+        };
+        let stale = namespace.concerned(&entry);
+        if namespace.pods.is_empty() && namespace.services.is_empty() {
+            self.namespaces.remove(&name);
+        }
+        stale
     }
 
-    /// Forgets all Services, before they are told anew.
-    pub(super) fn forget_services(&mut self) {
-        self.services.clear();
-    }
-
-    /// The pods of a namespace.
-    pub(super) fn pods_in(&self, namespace: Option<&str>) -> Vec<String> {
-        let chosen = self
-            .pods
-            .iter()
-            .filter(|(_, entry)| namespace.is_none_or(|name| entry.namespace == name));
+    /// A Service came, changed or went.
+    pub(super) fn service(&mut self, service: &Service, present: bool) -> Stale {
+        let (name, key) = (service.namespace().unwrap_or_default(), service.name_any());
+        let selector = service.spec.as_ref().and_then(|spec| spec.selector.clone());
+        let selector = selector.filter(|selector| present && !selector.is_empty());
+        let target = selector.map(|selector| Target {
+            names: forms(&key, &name),
+            selector,
+            owners: owners(service),
+        });
+        let namespace = self.namespaces.entry(name).or_default();
+        let before = match target.clone() {
+            Some(target) => namespace.services.insert(key, target),
+            None => namespace.services.remove(&key),
+        };
+        if before == target {
+            return Stale::new();
+        }
+        let either = [before, target];
+        let is_concerned = |pod: &Entry| either.iter().flatten().any(|it| it.concerns(pod));
+        let chosen = namespace.pods.iter().filter(|(_, pod)| is_concerned(pod));
         chosen.map(|(uid, _)| uid.clone()).collect()
+    }
+
+    /// All Services there are, after they could not be followed for a while.
+    pub(super) fn services(&mut self, all: &[Service]) -> Stale {
+        for namespace in self.namespaces.values_mut() {
+            namespace.services.clear();
+        }
+        for service in all {
+            self.service(service, true);
+        }
+        self.pods.keys().cloned().collect()
     }
 
     /// The hosts file of a pod.
     pub(super) fn file(&self, uid: &str) -> Option<String> {
-        let own = self.pods.get(uid)?;
-        let mut lines: BTreeMap<Ipv4Addr, Vec<String>> = BTreeMap::new();
-        for entry in self
-            .pods
+        let namespace = self.namespaces.get(self.pods.get(uid)?)?;
+        let own = namespace.pods.get(uid)?;
+        let services: Vec<&Target> = namespace
+            .services
             .values()
-            .filter(|entry| entry.namespace == own.namespace)
-        {
-            let names = lines.entry(entry.address).or_default();
-            if let Some(subdomain) = &entry.subdomain {
-                names.extend(forms(
-                    &format!("{}.{subdomain}", entry.hostname),
-                    &entry.namespace,
-                ));
+            .filter(|service| service.concerns(own))
+            .collect();
+        let mut lines: BTreeMap<Ipv4Addr, String> = BTreeMap::new();
+        for (other, pod) in &namespace.pods {
+            let mut add = |names: &str| {
+                let line = lines.entry(pod.address).or_default();
+                line.push(' ');
+                line.push_str(names);
+            };
+            if pod.subdomain.is_some() && pod.subdomain == own.subdomain {
+                add(&pod.names);
             }
-            if entry == own {
-                names.push(entry.hostname.clone());
+            if other == uid {
+                add(&pod.hostname);
             }
-            for ((_, service), _) in self.services.iter().filter(|((namespace, _), selector)| {
-                *namespace == entry.namespace
-                    && selector
-                        .iter()
-                        .all(|(key, value)| entry.labels.get(key) == Some(value))
-            }) {
-                names.extend(forms(service, &entry.namespace));
+            for service in services.iter().filter(|service| service.selects(pod)) {
+                add(&service.names);
             }
         }
         let mut text = String::from(
             "# Kept current by the node. Changes are overwritten.\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n",
         );
-        for (address, names) in lines.iter().filter(|(_, names)| !names.is_empty()) {
-            let _ = writeln!(text, "{address} {}", names.join(" "));
-        }
-        for (address, names) in lines.iter().filter(|(_, names)| !names.is_empty()) {
-            let _ = writeln!(text, "::ffff:{address} {}", names.join(" "));
+        for prefix in ["", "::ffff:"] {
+            for (address, names) in &lines {
+                let _ = writeln!(text, "{prefix}{address}{names}");
+            }
         }
         if self.relay && own.reports {
             let address = relay::ADDRESS;
@@ -140,6 +232,11 @@ impl Names {
         }
         Some(text)
     }
+}
+
+fn owners(object: &impl ResourceExt) -> Vec<String> {
+    let owners = object.owner_references().iter();
+    owners.map(|owner| owner.uid.clone()).collect()
 }
 
 /// Whether the pod is to report its progress.
@@ -168,26 +265,32 @@ pub(super) fn rewrite(path: &Path, text: &str) -> io::Result<()> {
     let file = File::options()
         .create(true)
         .truncate(false)
+        .read(true)
         .write(true)
         .open(path)?;
-    let before = usize::try_from(file.metadata()?.len()).unwrap_or(0);
+    // An ordinary user's pod can write to it too, and make it as long as it likes.
+    let before =
+        usize::try_from(file.metadata()?.len()).map_or(PADDED_MAX, |it| it.min(PADDED_MAX));
     let mut bytes = text.as_bytes().to_vec();
+    if before == bytes.len() {
+        let mut present = vec![0; before];
+        if file.read_exact_at(&mut present, 0).is_ok() && present == bytes {
+            return Ok(());
+        }
+    }
     bytes.resize(bytes.len().max(before), b'\n');
     file.write_all_at(&bytes, 0)?;
     file.set_len(text.len() as u64)
 }
 
-fn forms(name: &str, namespace: &str) -> [String; 4] {
-    [
-        format!("{name}.{namespace}.svc.cluster.local"),
-        name.to_owned(),
-        format!("{name}.{namespace}"),
-        format!("{name}.{namespace}.svc"),
-    ]
+fn forms(name: &str, namespace: &str) -> String {
+    format!("{name}.{namespace}.svc.cluster.local {name} {name}.{namespace} {name}.{namespace}.svc")
 }
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
     use super::*;
 
     fn pod(uid: &str, namespace: &str, job: Option<&str>) -> Pod {
@@ -244,6 +347,40 @@ mod tests {
     }
 
     #[test]
+    fn a_job_changes_the_files_of_its_own_pods_alone() {
+        let mut names = Names::default();
+        let set = |uids: &[&str]| uids.iter().map(ToString::to_string).collect::<Stale>();
+        let owned = |mut pod: Pod, owner: &str| {
+            pod.metadata.owner_references = Some(vec![OwnerReference {
+                uid: owner.to_owned(),
+                ..OwnerReference::default()
+            }]);
+            pod
+        };
+        let address = |last| Ipv4Addr::new(10, 0, 0, last);
+        names.add(&owned(pod("a", "one", Some("job")), "x"), address(2));
+        names.add(&owned(pod("c", "one", Some("other")), "y"), address(4));
+        let b = owned(pod("b", "one", Some("job")), "x");
+        assert_eq!(names.add(&b, address(3)), set(&["a", "b"]));
+        assert_eq!(names.add(&b, address(3)), set(&[]), "that is no news");
+        let mut service = Service::default();
+        service.metadata.name = Some("master".into());
+        service.metadata.namespace = Some("one".into());
+        service.spec.get_or_insert_default().selector =
+            Some([("role".to_owned(), "a".to_owned())].into());
+        // Nobody's is everybody's; a job's is for the pods of the job.
+        assert_eq!(names.service(&service, true), set(&["a", "b", "c"]));
+        assert!(names.file("c").unwrap().contains("10.0.0.2 master.one.svc"));
+        service.metadata.owner_references = b.metadata.owner_references.clone();
+        assert_eq!(names.service(&service, true), set(&["a", "b", "c"]));
+        assert!(!names.file("c").unwrap().contains("master"));
+        assert!(names.file("b").unwrap().contains(" master.one.svc\n"));
+        assert_eq!(names.remove("a"), set(&["b"]));
+        assert!(!names.file("b").unwrap().contains("master"));
+        assert_eq!(names.services(&[]), set(&["b", "c"]));
+    }
+
+    #[test]
     fn a_rewritten_file_keeps_its_identity() {
         use std::os::unix::fs::MetadataExt;
         let directory = tempfile::tempdir().unwrap();
@@ -253,5 +390,13 @@ mod tests {
         rewrite(&path, "four\n").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "four\n");
         assert_eq!(std::fs::metadata(&path).unwrap().ino(), before);
+        File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(1 << 40)
+            .unwrap();
+        rewrite(&path, "five\n").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "five\n");
     }
 }

@@ -2,22 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::{Client, ResourceExt};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::address::{Addresses, Lease};
 use super::admission::{self, Needs, Refusal};
 use super::events::Events;
-use super::hosts::Names;
+use super::hosts::{Names, Stale};
 use super::prepare;
 use super::references;
 use super::register::NodeFacts;
 use super::tokens::Tokens;
+use super::volumes::HostFolder;
 use crate::egress::Egress;
 use crate::gpu::{self, Allocation};
 use crate::image;
@@ -36,6 +37,8 @@ pub(super) struct Node {
     pub(super) bridges: Bridges,
     pub(super) egress: Egress,
     pub(super) host_image: image::Root,
+    /// What `hostPath` volumes may be.
+    pub(super) host_folders: Vec<HostFolder>,
     pub(super) images: Option<image::Images>,
     pub(super) events: Events,
     pub(super) tokens: Tokens,
@@ -43,6 +46,8 @@ pub(super) struct Node {
     /// Starting a pod is work for the CPU; more at once would only be slower.
     pub(super) launches: Semaphore,
     pub(super) shared: Mutex<Shared>,
+    /// There are stale hosts files.
+    pub(super) names_changed: Notify,
 }
 
 /// What changes as pods come and go.
@@ -50,6 +55,8 @@ pub(super) struct Shared {
     pub(super) addresses: Addresses,
     pub(super) leases: BTreeMap<String, Lease>,
     pub(super) names: Names,
+    /// Whose hosts files are not written yet.
+    pub(super) stale: Stale,
     pub(super) gpus: BTreeMap<String, BTreeSet<u32>>,
     /// What the pods that are bound here ask for and have not given back.
     pub(super) claims: BTreeMap<String, Needs>,
@@ -138,10 +145,8 @@ impl Node {
             .addresses
             .lease(&pod.namespace().unwrap_or_default(), &uid)?;
         shared.leases.insert(uid, lease.clone());
-        let news = shared.names.add(pod, lease.address);
-        if news {
-            self.publish(&shared, pod.namespace().as_deref());
-        }
+        let stale = shared.names.add(pod, lease.address);
+        self.outdate(&mut shared, stale);
         Some(lease)
     }
 
@@ -155,9 +160,8 @@ impl Node {
         let mut shared = self.lock();
         shared.gpus.remove(uid);
         shared.addresses.release(uid);
-        if shared.names.remove(uid) {
-            self.publish(&shared, None);
-        }
+        let stale = shared.names.remove(uid);
+        self.outdate(&mut shared, stale);
     }
 
     /// The pod is gone.
@@ -170,18 +174,63 @@ impl Node {
     /// A Service came, changed or went.
     pub(super) fn service(&self, service: &Service, present: bool) {
         let mut shared = self.lock();
-        shared.names.service(service, present);
-        self.publish(&shared, service.namespace().as_deref());
+        let stale = shared.names.service(service, present);
+        self.outdate(&mut shared, stale);
     }
 
-    /// All Services are about to be told anew.
-    pub(super) fn forget_services(&self) {
-        self.lock().names.forget_services();
+    /// These are all Services.
+    pub(super) fn services(&self, all: &[Service]) {
+        let mut shared = self.lock();
+        let stale = shared.names.services(all);
+        self.outdate(&mut shared, stale);
     }
 
-    /// Writes the hosts file of one pod.
+    /// Writes the first hosts file of a pod.
     pub(super) fn write_hosts(&self, dir: &PodDir, uid: &str) -> std::io::Result<()> {
-        prepare::hosts_file(dir, self.lock().names.file(uid))
+        let text = self.lock().names.file(uid);
+        prepare::hosts_file(dir, text)?;
+        // There may have been news between the two.
+        let mut shared = self.lock();
+        self.outdate(&mut shared, Stale::from([uid.to_owned()]));
+        Ok(())
+    }
+
+    /// Brings hosts files up to date when there is news, for as long as it is polled. One writer for all
+    /// of them, so that the newest text is the last one written; it writes without the lock, and what
+    /// comes meanwhile it does together.
+    pub(super) async fn publish_hosts(self: Arc<Self>) {
+        loop {
+            self.names_changed.notified().await;
+            let node = Arc::clone(&self);
+            let _ = tokio::task::spawn_blocking(move || node.publish()).await;
+        }
+    }
+
+    fn publish(&self) {
+        loop {
+            let (uid, text) = {
+                let mut shared = self.lock();
+                let Some(uid) = shared.stale.pop_first() else {
+                    return;
+                };
+                let text = shared.names.file(&uid);
+                (uid, text)
+            };
+            let dir = PodDir::new(&self.options.data_dir, &uid);
+            // Only for pods that have been made; the others get theirs when they are.
+            if dir.path().join("hosts").exists()
+                && let Err(error) = prepare::hosts_file(&dir, text)
+            {
+                tracing::warn!(uid, %error, "a hosts file could not be written");
+            }
+        }
+    }
+
+    fn outdate(&self, shared: &mut Shared, stale: Stale) {
+        if !stale.is_empty() {
+            shared.stale.extend(stale);
+            self.names_changed.notify_one();
+        }
     }
 
     /// GPUs for the containers of a pod; init containers and containers use them one after the other,
@@ -204,19 +253,6 @@ impl Node {
         }
         shared.gpus.insert(uid.to_owned(), own);
         Ok(given)
-    }
-
-    /// Brings the hosts files of a namespace's pods, or of all, up to date.
-    fn publish(&self, shared: &Shared, namespace: Option<&str>) {
-        for uid in shared.names.pods_in(namespace) {
-            let dir = PodDir::new(&self.options.data_dir, &uid);
-            // Only for pods that have been made; the others get theirs when they are.
-            if dir.path().join("hosts").exists()
-                && let Err(error) = prepare::hosts_file(&dir, shared.names.file(&uid))
-            {
-                tracing::warn!(uid, %error, "a hosts file could not be written");
-            }
-        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {

@@ -16,7 +16,8 @@ use crate::egress::resolvers::Resolvers;
 use crate::gpu::Allocation;
 use crate::image;
 use crate::layout::PodDir;
-use crate::options::Images;
+use crate::options::{self, Images};
+use crate::state;
 
 /// Makes the pod's folder; when this returns, `pod.json` is there and the supervisor can start.
 pub(super) async fn pod(node: &Arc<Node>, pod: &Pod, dir: &PodDir) -> Result<()> {
@@ -99,6 +100,10 @@ fn write(
         dir,
         data_dir: &node.options.data_dir,
         relay: node.options.status_relay.is_some(),
+        storage: match node.options.pod_storage {
+            None => options::storage_share(&node.options.data_dir),
+            given => given.filter(|bytes| *bytes > 0),
+        },
     };
     let spec = resolve::resolve(pod, &inputs)?;
     let file = |name: &str, text: &str| {
@@ -121,10 +126,7 @@ fn write(
     node.write_hosts(dir, &spec.uid)
         .map_err(failed("the hosts file"))?;
     let bytes = serde_json::to_vec(&spec).map_err(|error| failed("pod.json")(error.into()))?;
-    let draft = dir.path().join("pod.json.new");
-    std::fs::write(&draft, bytes)
-        .and_then(|()| std::fs::rename(&draft, dir.spec()))
-        .map_err(failed("pod.json"))
+    state::replace(&dir.spec(), &bytes).map_err(failed("pod.json"))
 }
 
 fn make_volumes(
@@ -138,7 +140,7 @@ fn make_volumes(
         dir,
         &node.options.data_dir,
         node.options.snapshots.as_deref(),
-        &node.options.host_paths,
+        &node.host_folders,
         &facts(node, pod),
         objects,
     )

@@ -260,6 +260,9 @@ pub(super) enum Error {
     },
     #[error("container {container}: {problem}")]
     Container { container: String, problem: String },
+    /// A user or group that containers cannot have.
+    #[error("{0}")]
+    Identity(String),
     #[error("failed to get image {image}")]
     Image {
         image: String,
@@ -288,6 +291,7 @@ impl Error {
             Self::Key { .. }
             | Self::Field { .. }
             | Self::Container { .. }
+            | Self::Identity(_)
             | Self::Missing {
                 kind: "ConfigMap" | "Secret",
                 ..

@@ -21,6 +21,7 @@ use super::storage;
 use super::volumes::Source;
 use crate::image;
 use crate::layout::{self, PodDir};
+use crate::sandbox::identity;
 use crate::spec::{
     ContainerSpec, Handler, Limits, Mount, Network, PodSpec, Probe, RestartPolicy, Root,
 };
@@ -46,6 +47,8 @@ pub(super) struct Inputs<'a> {
     pub(super) data_dir: &'a Path,
     /// Pods may report progress.
     pub(super) relay: bool,
+    /// Bytes of disk for a pod that sets itself no limit.
+    pub(super) storage: Option<u64>,
 }
 
 /// The spec of a pod's supervisor.
@@ -99,7 +102,7 @@ pub(super) fn resolve(pod: &Pod, inputs: &Inputs<'_>) -> Result<PodSpec> {
             .then(|| layout::egress_users(&layout::egress(inputs.data_dir))),
         relay: (inputs.relay && inputs.lease.is_some() && hosts::reports(pod))
             .then(|| layout::relay(inputs.data_dir)),
-        storage: storage::limits(pod, inputs.dir, &log_dir),
+        storage: storage::limits(pod, inputs.dir, &log_dir, inputs.storage),
         gpus: inputs
             .gpus
             .values()
@@ -129,20 +132,17 @@ fn one(
         .ok_or_else(|| refused("it has no image"))?;
     let pod_context = spec.security_context.clone().unwrap_or_default();
     let context = container.security_context.clone().unwrap_or_default();
-    let number = |value: Option<i64>| {
-        value
-            .and_then(|value| u32::try_from(value).ok())
-            .filter(|id| *id < 65536)
+    let number =
+        |field: &str, id: Option<i64>| identity::given(field, id).map_err(|it| refused(&it));
+    let user = context.run_as_user.or(pod_context.run_as_user);
+    let group = context.run_as_group.or(pod_context.run_as_group);
+    let (user, group) = (number("runAsUser", user)?, number("runAsGroup", group)?);
+    let of_image = match user {
+        // Only the group is left to be said by the image, if it can.
+        Some(user) => (user, image.user().map_or(0, |(_, group)| group)),
+        None => image.user().map_err(|problem| refused(&problem))?,
     };
-    let (image_user, image_group) = image_ids(image);
-    let user = number(context.run_as_user)
-        .or(number(pod_context.run_as_user))
-        .or(image_user)
-        .unwrap_or(0);
-    let group = number(context.run_as_group)
-        .or(number(pod_context.run_as_group))
-        .or(image_group)
-        .unwrap_or(0);
+    let (user, group) = (of_image.0, group.unwrap_or(of_image.1));
     if context.run_as_non_root.or(pod_context.run_as_non_root) == Some(true) && user == 0 {
         return Err(refused(
             "container has runAsNonRoot and image will run as root",
@@ -151,13 +151,11 @@ fn one(
     if context.privileged == Some(true) {
         return Err(refused("privileged containers are not run on this node"));
     }
-    let mut groups: Vec<u32> = pod_context
-        .supplemental_groups
-        .iter()
-        .flatten()
-        .filter_map(|group| number(Some(*group)))
-        .collect();
-    groups.extend(number(pod_context.fs_group));
+    let mut groups = Vec::new();
+    for group in pod_context.supplemental_groups.iter().flatten() {
+        groups.extend(number("supplementalGroups", Some(*group))?);
+    }
+    groups.extend(number("fsGroup", pod_context.fs_group)?);
 
     let (mut base, root) = image_parts(image);
     let home = if user == 0 { "/root" } else { "/tmp" };
@@ -307,37 +305,6 @@ fn image_parts(image: &image::Root) -> (Vec<(String, String)>, Root) {
     (env, root)
 }
 
-/// The user that an image asks for. Names are looked up in its uppermost `passwd` and `group`.
-fn image_ids(image: &image::Root) -> (Option<u32>, Option<u32>) {
-    let Some(text) = image.config.user.as_deref().filter(|text| !text.is_empty()) else {
-        return (None, None);
-    };
-    let (user, group) = text
-        .split_once(':')
-        .map_or((text, None), |(user, group)| (user, Some(group)));
-    let line = |file: &str, name: &str| {
-        let content = image
-            .lowers
-            .iter()
-            .find_map(|layer| std::fs::read_to_string(layer.join("etc").join(file)).ok())?;
-        content
-            .lines()
-            .find(|line| line.split(':').next() == Some(name))
-            .map(str::to_owned)
-    };
-    let entry = |line: &str, column: usize| line.split(':').nth(column)?.parse::<u32>().ok();
-    let known = line("passwd", user);
-    let uid = user.parse().ok().or_else(|| entry(known.as_deref()?, 2));
-    let gid = match group {
-        Some(group) => group
-            .parse()
-            .ok()
-            .or_else(|| entry(&line("group", group)?, 2)),
-        None => known.as_deref().and_then(|line| entry(line, 3)),
-    };
-    (uid, gid)
-}
-
 /// The files that the node keeps for every pod.
 fn pod_files(inputs: &Inputs<'_>) -> Vec<Mount> {
     if inputs.lease.is_none() {
@@ -345,10 +312,10 @@ fn pod_files(inputs: &Inputs<'_>) -> Vec<Mount> {
     }
     let file = |name: &str| Mount::Bind {
         source: inputs.dir.path().join(name),
+        host: None,
         sub_path: None,
         target: Path::new("/etc").join(name),
         read_only: name != "hosts",
-        same_owners: false,
     };
     ["hosts", "hostname", "resolv.conf", "nsswitch.conf"]
         .map(file)
@@ -386,19 +353,23 @@ fn volume_mount<'a>(
         ));
     }
     Ok(match source {
-        Source::Path {
-            path,
-            read_only,
-            same_owners,
-        } => Mount::Bind {
+        Source::Path { path, read_only } => Mount::Bind {
             source: path.clone(),
+            host: None,
             sub_path: part,
             target,
             read_only: wanted || *read_only,
-            same_owners: *same_owners,
+        },
+        Source::Host { folder, inside } => Mount::Bind {
+            source: folder.clone(),
+            host: Some(inside.clone()),
+            sub_path: part,
+            target,
+            read_only: wanted,
         },
         Source::Memory { size } => Mount::Memory {
             key: mount.name.clone(),
+            sub_path: part,
             target,
             size: *size,
             read_only: wanted,

@@ -10,8 +10,14 @@ use crate::layout::PodDir;
 use crate::spec::StorageLimit;
 
 /// The limits of containers (their writable layer and logs), of the pod (all of those and its volumes
-/// on disk) and of each `emptyDir` on disk. Volumes in memory are limited by the kernel.
-pub(super) fn limits(pod: &Pod, dir: &PodDir, log_dir: &Path) -> Vec<StorageLimit> {
+/// on disk) and of each `emptyDir` on disk. Volumes in memory are limited by the kernel. A pod that sets
+/// itself no limit as a whole has `usual`.
+pub(super) fn limits(
+    pod: &Pod,
+    dir: &PodDir,
+    log_dir: &Path,
+    usual: Option<u64>,
+) -> Vec<StorageLimit> {
     let Some(spec) = &pod.spec else {
         return Vec::new();
     };
@@ -83,6 +89,15 @@ pub(super) fn limits(pod: &Pod, dir: &PodDir, log_dir: &Path) -> Vec<StorageLimi
                 "Pod ephemeral local storage usage exceeds the total limit of containers {bytes}. "
             ),
         });
+    } else if let Some(bytes) = usual {
+        all.push(StorageLimit {
+            paths,
+            bytes,
+            message: format!(
+                "Pod took more local disk than the {} MiB that this node gives to pods which set no limit; set limits.ephemeral-storage on its containers. ",
+                bytes >> 20
+            ),
+        });
     }
     all
 }
@@ -113,7 +128,7 @@ mod tests {
         }}))
         .unwrap();
         let dir = PodDir::at("/pod");
-        let all = limits(&pod, &dir, Path::new("/logs"));
+        let all = limits(&pod, &dir, Path::new("/logs"), Some(1));
         let sizes: Vec<_> = all.iter().map(|limit| limit.bytes >> 20).collect();
         assert_eq!(sizes, [1, 2, 4, 3]);
         assert_eq!(all[0].paths, [dir.container("a"), "/logs/a".into()]);
@@ -126,14 +141,19 @@ mod tests {
     }
 
     #[test]
-    fn one_container_without_a_limit_leaves_the_pod_without_one() {
+    fn one_container_without_a_limit_leaves_the_pod_with_the_usual_one() {
         let pod: Pod = serde_json::from_value(json!({"spec": {"containers": [
             {"name": "a", "resources": {"limits": {"ephemeral-storage": "1Mi"}}}, {"name": "b"},
         ]}}))
         .unwrap();
+        let dir = PodDir::at("/pod");
+        let limits = |usual| limits(&pod, &dir, Path::new("/logs"), usual);
+        assert_eq!(limits(None).len(), 1);
+        let all = limits(Some(8 << 20));
         assert_eq!(
-            limits(&pod, &PodDir::at("/pod"), Path::new("/logs")).len(),
-            1
+            (all.len(), all[1].bytes, all[1].paths.len()),
+            (2, 8 << 20, 4)
         );
+        assert!(all[1].message.contains("8 MiB"), "{}", all[1].message);
     }
 }

@@ -15,23 +15,23 @@ use astrago_api::quantity::Amount;
 use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath, Pod, Volume};
 use kube::ResourceExt;
 use rustix::fs::FileType;
+use rustix::io::Errno;
 
 use super::fields::{self, Facts};
 use super::references::{Error, Objects, Result};
 use super::snapshots;
 use crate::layout::{self, PodDir};
 use crate::sandbox::identity;
+use crate::sandbox::mounts::Tree;
 use crate::tree;
 
 /// Where a volume is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// A folder or file. `same_owners` for those of the host.
-    Path {
-        path: PathBuf,
-        read_only: bool,
-        same_owners: bool,
-    },
+    /// A folder or file.
+    Path { path: PathBuf, read_only: bool },
+    /// What lies at `inside` in a folder of the host.
+    Host { folder: PathBuf, inside: PathBuf },
     /// In memory, at most that large.
     Memory { size: Option<u64> },
 }
@@ -47,7 +47,7 @@ pub(super) fn make(
     dir: &PodDir,
     data_dir: &Path,
     snapshots: Option<&Path>,
-    host_paths: &[PathBuf],
+    host_folders: &[HostFolder],
     facts: &Facts<'_>,
     objects: &Objects,
 ) -> Result<BTreeMap<String, Source>> {
@@ -55,7 +55,7 @@ pub(super) fn make(
     let group = spec
         .and_then(|spec| spec.security_context.as_ref())
         .and_then(|context| context.fs_group);
-    let group = group.and_then(|group| u32::try_from(group).ok());
+    let group = identity::given("fsGroup", group).map_err(Error::Identity)?;
     let owner = identity::volume_owner(group);
     let mut sources = BTreeMap::new();
     for volume in spec
@@ -72,7 +72,6 @@ pub(super) fn make(
             Source::Path {
                 path,
                 read_only: true,
-                same_owners: false,
             }
         } else if let Some(empty) = &volume.empty_dir {
             let limit = empty
@@ -89,7 +88,6 @@ pub(super) fn make(
                 Source::Path {
                     path,
                     read_only: false,
-                    same_owners: false,
                 }
             }
         } else if let Some(claim) = &volume.persistent_volume_claim {
@@ -104,7 +102,6 @@ pub(super) fn make(
             Source::Path {
                 path,
                 read_only: claim.read_only.unwrap_or(false),
-                same_owners: false,
             }
         } else if let Some(csi) = &volume.csi {
             let namespace = pod.namespace().unwrap_or_default();
@@ -118,23 +115,15 @@ pub(super) fn make(
             Source::Path {
                 path,
                 read_only: true,
-                same_owners: false,
             }
         } else if let Some(host) = &volume.host_path {
-            let path = host_path(
-                &host.path,
-                host.type_.as_deref().unwrap_or_default(),
-                host_paths,
-            )
-            .map_err(|problem| Error::Volume {
-                volume: volume.name.clone(),
-                problem,
-            })?;
-            Source::Path {
-                path,
-                read_only: false,
-                same_owners: true,
-            }
+            let kind = host.type_.as_deref().unwrap_or_default();
+            let (folder, inside) =
+                host_path(&host.path, kind, host_folders).map_err(|problem| Error::Volume {
+                    volume: volume.name.clone(),
+                    problem,
+                })?;
+            Source::Host { folder, inside }
         } else {
             let problem = "this node has configMap, secret, projected, downwardAPI, emptyDir, persistentVolumeClaim and hostPath volumes only".to_owned();
             return Err(Error::Volume {
@@ -400,55 +389,76 @@ fn own(path: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
     owner.map_or(Ok(()), |(user, group)| chown(path, Some(user), Some(group)))
 }
 
-/// The folder or file behind a hostPath, if the administrator allows it. Links are followed first, so
-/// that none leads out of what is allowed.
-fn host_path(path: &str, kind: &str, allowed: &[PathBuf]) -> Result<PathBuf, String> {
+/// A folder of this machine that pods may mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HostFolder {
+    /// As the administrator calls it.
+    name: PathBuf,
+    /// Without links, as it was when the node started: nothing that a pod does later can change it.
+    real: PathBuf,
+}
+
+/// The folders that the administrator allows, the longest names first.
+pub(super) fn host_folders(allowed: &[PathBuf]) -> Vec<HostFolder> {
+    let mut folders = Vec::new();
+    for name in allowed {
+        let real = name.canonicalize().unwrap_or_else(|_| name.clone());
+        folders.extend([name, &real].map(|name| HostFolder {
+            name: name.clone(),
+            real: real.clone(),
+        }));
+    }
+    folders.sort_by_key(|folder| std::cmp::Reverse(folder.name.components().count()));
+    folders
+}
+
+/// The allowed folder of a hostPath and the way from there, after making what is to be made. It is
+/// resolved again, in the same way, whenever it is mounted: pods may change what is on the way.
+fn host_path(path: &str, kind: &str, allowed: &[HostFolder]) -> Result<(PathBuf, PathBuf), String> {
     let wanted = Path::new(path);
-    let inside = |path: &Path| {
-        allowed
-            .iter()
-            .any(|root| root.canonicalize().is_ok_and(|root| path.starts_with(root)))
-    };
-    let refused = || {
+    let climbs = wanted.components().any(|part| part == Component::ParentDir);
+    let found = allowed.iter().filter(|_| !climbs && wanted.is_absolute());
+    let found = found.into_iter().find_map(|folder| {
+        let inside = wanted.strip_prefix(&folder.name).ok()?;
+        Some((folder.real.clone(), inside.to_owned()))
+    });
+    let (folder, inside) = found.ok_or_else(|| {
         format!(
             "hostPath {path} is not among the folders that the administrator of this node allows"
         )
-    };
-    if !wanted.is_absolute() || wanted.components().any(|part| part == Component::ParentDir) {
-        return Err(refused());
-    }
-    if !wanted.exists() && matches!(kind, "DirectoryOrCreate" | "FileOrCreate") {
-        let above = wanted
-            .ancestors()
-            .find(|above| above.exists())
-            .and_then(|above| above.canonicalize().ok());
-        if !above.is_some_and(|above| inside(&above)) {
-            return Err(refused());
-        }
-        let made = if kind == "FileOrCreate" {
-            fs::File::create(wanted).map(drop)
-        } else {
-            fs::create_dir_all(wanted)
-        };
-        made.map_err(|error| format!("hostPath {path} cannot be created: {error}"))?;
-    }
-    let real = wanted.canonicalize().map_err(|_| {
-        if inside(wanted) {
-            format!("hostPath {path} does not exist")
-        } else {
-            refused()
-        }
     })?;
-    if !inside(&real) {
-        return Err(refused());
+    let failed = |error: io::Error| match Errno::from_io_error(&error) {
+        Some(Errno::XDEV | Errno::LOOP) => {
+            format!("hostPath {path} has a link that leads out of what the administrator allows")
+        }
+        Some(Errno::NOENT) => format!("hostPath {path} does not exist"),
+        _ => format!("hostPath {path} cannot be used: {error}"),
+    };
+    let owner = identity::volume_owner(None).unwrap_or_else(|| {
+        let (user, group) = (nix::unistd::geteuid(), nix::unistd::getegid());
+        (user.as_raw(), group.as_raw())
+    });
+    let tree = Tree::of_host(&folder, owner).map_err(failed)?;
+    let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    if tree.below(&inside).is_err_and(|error| missing(&error)) {
+        match kind {
+            "DirectoryOrCreate" => tree.directory(&inside).map(drop).map_err(failed)?,
+            "FileOrCreate" => tree.new_file(&inside).map_err(failed)?,
+            _ => {}
+        }
     }
+    let stat = tree
+        .below(&inside)
+        .and_then(|file| Ok(rustix::fs::fstat(file)?))
+        .map_err(failed)?;
+    let found = FileType::from_raw_mode(stat.st_mode);
     let fits = match kind {
-        "Directory" | "DirectoryOrCreate" => real.is_dir(),
-        "File" | "FileOrCreate" => real.is_file(),
+        "Directory" | "DirectoryOrCreate" => found.is_dir(),
+        "File" | "FileOrCreate" => found.is_file(),
         _ => true,
     };
     if fits {
-        Ok(real)
+        Ok((folder, inside))
     } else {
         Err(format!("hostPath {path} is not a {kind}"))
     }
@@ -516,13 +526,29 @@ mod tests {
         fs::create_dir(&open).unwrap();
         fs::create_dir(&closed).unwrap();
         symlink(&closed, open.join("link")).unwrap();
-        let allowed = [open.clone()];
-        let check = |path: PathBuf, kind: &str| host_path(path.to_str().unwrap(), kind, &allowed);
-        assert_eq!(check(open.clone(), "").unwrap(), open);
+        symlink("/nowhere/at/all", open.join("dangling")).unwrap();
+        let alias = root.join("alias");
+        symlink(&open, &alias).unwrap();
+        let allowed = host_folders(&[open.clone(), alias.clone()]);
+        let check = |path: PathBuf, kind: &str| {
+            host_path(path.to_str().unwrap(), kind, &allowed)
+                .map(|(folder, inside)| folder.join(inside))
+        };
+        assert_eq!(
+            check(open.clone(), "").unwrap().components().as_path(),
+            open
+        );
         assert_eq!(
             check(open.join("new"), "DirectoryOrCreate").unwrap(),
             open.join("new")
         );
+        assert_eq!(check(alias.join("new"), "").unwrap(), open.join("new"));
+        let file = check(open.join("new/file"), "FileOrCreate").unwrap();
+        assert!(file.is_file());
+        for kind in ["", "FileOrCreate", "DirectoryOrCreate"] {
+            assert!(check(open.join("dangling"), kind).is_err());
+        }
+        assert!(!Path::new("/nowhere").exists());
         assert!(check(closed.clone(), "").is_err());
         assert!(check(open.join("link"), "").is_err());
         assert!(check(open.join("../closed"), "").is_err());

@@ -5,10 +5,10 @@
 //! whether this agent or an earlier one began.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::core::v1::{Container, Namespace, Pod};
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
@@ -148,7 +148,7 @@ impl Worker {
         }
         let state = match &self.follower {
             Some(follower) => Some(follower.borrow().clone()),
-            None => State::read(&self.dir.state())?,
+            None => self.recorded(pod),
         };
         let finished = state
             .as_ref()
@@ -231,12 +231,40 @@ impl Worker {
         Ok(admission::shares(pod, namespace.as_ref()))
     }
 
+    /// What the last supervisor wrote down. A pod that ran and of which nothing can be read is lost: to
+    /// start it once more would be another run under the same name, which its peers do not know of.
+    fn recorded(&self, pod: &Pod) -> Option<State> {
+        let phase = pod
+            .status
+            .as_ref()
+            .and_then(|status| status.phase.as_deref());
+        let problem = match State::read(&self.dir.state()) {
+            Ok(None) if phase != Some("Running") => return None,
+            Ok(None) => "its state file is gone".to_owned(),
+            Ok(state) => return state,
+            Err(error) => crate::sandbox::process::chain(&error),
+        };
+        if !is_terminal(pod) {
+            tracing::warn!(pod = %pod.name_any(), namespace = ?pod.namespace(), problem, "a pod is lost");
+        }
+        let spec = pod.spec.clone().unwrap_or_default();
+        let names = |containers: Vec<Container>| -> Vec<String> {
+            containers
+                .into_iter()
+                .map(|container| container.name)
+                .collect()
+        };
+        let init_containers = names(spec.init_containers.unwrap_or_default());
+        let containers = names(spec.containers);
+        Some(State::lost(&init_containers, &containers, Timestamp::now()))
+    }
+
     /// Starts the pod's supervisor, after everything that it needs has been made.
     async fn start(&mut self, pod: &Arc<Pod>) -> Result<(), Error> {
-        if !self.dir.spec().exists() {
-            if self.node.facts.disk.is_short() {
-                return Err(Error::DiskPressure);
-            }
+        if !self.dir.spec().exists() && self.node.facts.disk.is_short() {
+            return Err(Error::DiskPressure);
+        }
+        if !is_prepared(&self.dir) {
             prepare::pod(&self.node, pod, &self.dir).await?;
         }
         let _slot = self.node.launches.acquire().await.ok();
@@ -434,6 +462,23 @@ pub(super) async fn bury(node: Arc<Node>, dir: PodDir, uid: String) {
 async fn clean(dir: PodDir, uid: String) -> Result<(), launch::Error> {
     let removed = tokio::task::spawn_blocking(move || launch::remove(&dir, &uid)).await;
     removed.unwrap_or_else(|error| Err(launch::Error::Refused(error.to_string())))
+}
+
+/// Whether what was made for a pod can be relied on. Of files from before the machine was started, those
+/// that were never synced may be empty.
+fn is_prepared(dir: &PodDir) -> bool {
+    let read = || -> Option<bool> {
+        let text = std::fs::read(dir.spec()).ok()?;
+        serde_json::from_slice::<PodSpec>(&text).ok()?;
+        let made = std::fs::metadata(dir.spec()).ok()?.modified().ok()?;
+        let kernel = std::fs::read_to_string("/proc/stat").ok()?;
+        let booted = kernel
+            .lines()
+            .find_map(|line| line.strip_prefix("btime "))?;
+        let booted = Duration::from_secs(booted.trim().parse().ok()?);
+        Some(made.duration_since(SystemTime::UNIX_EPOCH).ok()? >= booted)
+    };
+    read().unwrap_or(false)
 }
 
 fn parse(line: &str) -> Option<State> {

@@ -167,7 +167,12 @@ pub(super) fn disk_space(data_dir: &Path) -> Finding {
 
 fn judge_disk_space(path: &Path, free: u64) -> Finding {
     let requirement = "disk space for the data folder";
-    let found = format!("{} GiB free at {}", free / GIB, path.display());
+    let found = format!(
+        "{} GiB free at {}; a pod that sets no limit may take {} GiB",
+        free / GIB,
+        path.display(),
+        free / 2 / GIB
+    );
     let fix = "free some space, or choose another folder with --data-dir";
     match free / GIB {
         0 => Finding::fail(requirement, found, fix),
@@ -187,6 +192,20 @@ pub(super) fn quarantine(data_dir: &Path) -> Finding {
             format!("{count} set aside in {}", folder.display()),
             "see what they are, and delete them",
         ),
+    }
+}
+
+/// Volumes that no claim of this server's has.
+pub(super) fn volumes(data_dir: &Path) -> Finding {
+    let requirement = "a claim for every volume";
+    let orphans = fs::read_to_string(layout::orphans(data_dir)).unwrap_or_default();
+    match (orphans.lines().count(), orphans.lines().next()) {
+        (count, Some(first)) => Finding::warn(
+            requirement,
+            format!("{count} without, among them {first}"),
+            "they are kept; delete them if nobody needs their files",
+        ),
+        (_, None) => Finding::ok(requirement, "no volume is without"),
     }
 }
 
@@ -246,13 +265,19 @@ mod tests {
     }
 
     #[test]
-    fn what_was_set_aside_is_shown() {
+    fn what_was_set_aside_and_what_is_nobodys_is_shown() {
         let data = tempfile::tempdir().unwrap();
         assert_eq!(quarantine(data.path()).level, Level::Ok);
         fs::create_dir_all(layout::quarantine(data.path()).join("pod.1")).unwrap();
         let found = quarantine(data.path());
         assert_eq!(found.level, Level::Warn);
         assert!(found.found.starts_with("1 set aside in "), "{found:?}");
+        assert_eq!(volumes(data.path()).level, Level::Ok);
+        fs::write(layout::orphans(data.path()), "/data/volumes/a_1\n").unwrap();
+        assert_eq!(
+            volumes(data.path()).found,
+            "1 without, among them /data/volumes/a_1"
+        );
     }
 
     #[test]

@@ -46,14 +46,16 @@ pub struct Images(Arc<Inner>);
 struct Inner {
     store: Store,
     quota: u64,
+    private: bool,
     slots: Semaphore,
     /// What is being pulled or unpacked: whoever comes second waits and finds it done.
     locks: Mutex<BTreeMap<String, Weak<tokio::sync::Mutex<()>>>>,
 }
 
 impl Images {
-    /// Opens the store below the node's data directory. `quota` bounds what layers take unpacked.
-    pub fn open(data_dir: &Path, quota: u64) -> Result<Self> {
+    /// Opens the store below the node's data directory. `quota` bounds what layers take unpacked;
+    /// `private` says whether users may name registries on this machine and in private networks.
+    pub fn open(data_dir: &Path, quota: u64, private: bool) -> Result<Self> {
         // Fails when another part of the program has installed one, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let store = Store::open(&data_dir.join("images")).map_err(Error::Store)?;
@@ -61,6 +63,7 @@ impl Images {
         Ok(Self(Arc::new(Inner {
             store,
             quota,
+            private,
             slots,
             locks: Mutex::default(),
         })))
@@ -100,7 +103,7 @@ impl Images {
             (Policy::Never, Some(_)) => return Err(Error::Unauthorized { image: name }),
             (Policy::IfNotPresent | Policy::Always, _) => {}
         }
-        let registry = Registry::new(reference, auth)?;
+        let registry = Registry::open(reference, auth, self.0.private).await?;
         let (digest, manifest) = registry.manifest().await?;
         let known = self.manifest(&digest).await?;
         let mut manifest = if let Some(known) = known {

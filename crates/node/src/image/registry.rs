@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 
 use super::config::Config;
 use super::digest::Digest;
+use super::guard::{self, Guard};
 use super::{Error, Result, blob};
 
 const ACCEPTED: &[&str] = &[
@@ -34,6 +35,8 @@ pub(super) struct Registry {
     pub(super) client: Client,
     pub(super) reference: Reference,
     auth: RegistryAuth,
+    /// Between the client and the network; `None` where everything may be reached.
+    _guard: Option<Guard>,
 }
 
 /// What is to be had from the registry.
@@ -44,8 +47,22 @@ pub(super) struct Remote {
 }
 
 impl Registry {
-    pub(super) fn new(reference: Reference, auth: RegistryAuth) -> Result<Self> {
+    pub(super) async fn open(
+        reference: Reference,
+        auth: RegistryAuth,
+        private: bool,
+    ) -> Result<Self> {
         let host = reference.resolve_registry();
+        if !private && guard::is_private(host).await {
+            let image = reference.whole();
+            return Err(Error::Private { image });
+        }
+        let guard = if private || guard::has_proxy() {
+            None
+        } else {
+            Some(Guard::start().await.map_err(Error::Store)?)
+        };
+        let proxy = guard.as_ref().map(Guard::url);
         let protocol = if is_loopback(host) {
             ClientProtocol::HttpsExcept(vec![host.to_owned()])
         } else {
@@ -56,6 +73,8 @@ impl Registry {
             connect_timeout: Some(Duration::from_secs(20)),
             read_timeout: Some(Duration::from_mins(1)),
             user_agent: concat!("astrago/", env!("CARGO_PKG_VERSION")),
+            https_proxy: proxy.clone(),
+            http_proxy: proxy,
             ..ClientConfig::default()
         };
         let client = Client::try_from(config).map_err(|source| Error::Registry {
@@ -66,6 +85,7 @@ impl Registry {
             client,
             reference,
             auth,
+            _guard: guard,
         })
     }
 

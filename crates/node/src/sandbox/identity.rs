@@ -11,7 +11,9 @@ use crate::spec::ContainerSpec;
 /// and container tools hand out.
 const FIRST: u32 = 0x7001_0000;
 /// How many of them.
-const COUNT: u32 = 0x1_0000;
+pub(crate) const COUNT: u32 = 0x1_0000;
+/// Whom files belong to that belong to no known user.
+const NOBODY: u32 = 65534;
 
 /// The mapping between ids in a container and ids in the setup user namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,10 +65,7 @@ impl Identity {
             }
             Self::Single { user, group } => (format!("{user} 0 1\n"), format!("{group} 0 1\n")),
         };
-        let directory = format!("/proc/{process}");
-        let directory = Path::new(&directory);
-        std::fs::write(directory.join("uid_map"), users)?;
-        std::fs::write(directory.join("gid_map"), groups)
+        write(process, &users, &groups)
     }
 }
 
@@ -83,6 +82,51 @@ pub(crate) fn share_watches() {
             let _ = std::fs::write(format!("/proc/sys/user/{own}"), (whole / 8).to_string());
         }
     }
+}
+
+/// Gives the namespace of a process the ids for a mount of a host folder: the container's user and group,
+/// `inside`, stand for its `owner`, and everybody else for themselves. They never stand for root: a
+/// program with the setuid bit in such a folder would make anybody on the machine its root.
+pub(crate) fn lend(process: Pid, inside: (u32, u32), owner: (u32, u32)) -> io::Result<()> {
+    write(process, &lent(inside.0, owner.0), &lent(inside.1, owner.1))
+}
+
+fn lent(inside: u32, owner: u32) -> String {
+    let own = FIRST + inside.min(COUNT - 1);
+    // Not a user or group of the system either, some of which are as good as root.
+    let is_a_person = (1000..FIRST).contains(&owner) && owner != NOBODY;
+    let parts = if is_a_person {
+        vec![
+            (0, 0, owner),
+            (owner, own, 1),
+            (owner + 1, owner + 1, own - owner - 1),
+            (own, owner, 1),
+            (own + 1, own + 1, u32::MAX - own - 1),
+        ]
+    } else {
+        vec![(0, 0, u32::MAX)]
+    };
+    let line = |(disk, seen, count): &(u32, u32, u32)| format!("{disk} {seen} {count}\n");
+    parts.iter().map(line).collect()
+}
+
+fn write(process: Pid, users: &str, groups: &str) -> io::Result<()> {
+    let directory = format!("/proc/{process}");
+    let directory = Path::new(&directory);
+    std::fs::write(directory.join("uid_map"), users)?;
+    std::fs::write(directory.join("gid_map"), groups)
+}
+
+/// An id that a pod names in `field`, if it is one of those that containers have.
+pub(crate) fn given(field: &str, id: Option<i64>) -> Result<Option<u32>, String> {
+    let Some(id) = id else { return Ok(None) };
+    let known = u32::try_from(id).ok().filter(|id| *id < COUNT);
+    known.map(Some).ok_or_else(|| {
+        format!(
+            "{field} is {id}, and containers of this node have the ids from 0 to {} only",
+            COUNT - 1
+        )
+    })
 }
 
 /// The owner that files of containers' root have outside, for those that make volumes.
@@ -110,6 +154,16 @@ fn covers(map: &str, first: u32, count: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_folder_is_lent_to_the_containers_user_unless_it_is_the_systems() {
+        for system in [0, 6, 999, NOBODY, FIRST] {
+            assert_eq!(lent(0, system), "0 0 4294967295\n", "{system}");
+        }
+        let want = "0 0 1000\n1000 1879113733 1\n1001 1001 1879112732\n\
+            1879113733 1000 1\n1879113734 1879113734 2415853561\n";
+        assert_eq!(lent(5, 1000), want);
+    }
 
     #[test]
     fn only_a_namespace_with_all_ids_has_a_range_to_give() {

@@ -18,6 +18,7 @@ use crate::sys;
 pub(crate) struct Tree {
     root: OwnedFd,
     owner: (u32, u32),
+    links: ResolveFlags,
 }
 
 impl Tree {
@@ -28,7 +29,47 @@ impl Tree {
             OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
             Mode::empty(),
         )?;
-        Ok(Self { root, owner })
+        Ok(Self::at(root, owner))
+    }
+
+    /// The same for a folder that is open.
+    pub(crate) fn at(root: OwnedFd, owner: (u32, u32)) -> Self {
+        Self {
+            root,
+            owner,
+            links: ResolveFlags::IN_ROOT,
+        }
+    }
+
+    /// A folder of the host in which strangers may have replaced anything by a link: one that leads out
+    /// of it is an error. The way to the folder itself has no links at all.
+    pub(crate) fn of_host(path: &Path, owner: (u32, u32)) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let links = ResolveFlags::NO_SYMLINKS;
+        let root = rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), links)?;
+        Ok(Self {
+            root,
+            owner,
+            links: ResolveFlags::BENEATH,
+        })
+    }
+
+    /// What lies below the root; the root itself for an empty path.
+    pub(crate) fn below(&self, inside: &Path) -> io::Result<OwnedFd> {
+        if inside.as_os_str().is_empty() {
+            return self.root.try_clone();
+        }
+        self.resolve(inside, OFlags::PATH)
+    }
+
+    /// Makes an empty file in a folder that exists. Whatever has its name already is an error.
+    pub(crate) fn new_file(&self, target: &Path) -> io::Result<()> {
+        let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let parent = self.below(target.parent().unwrap_or(Path::new("")))?;
+        let flags =
+            OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = rustix::fs::openat(&parent, name, flags, Mode::from_raw_mode(0o644))?;
+        self.chown(&file)
     }
 
     /// A folder inside, made with its parents where it is missing.
@@ -151,7 +192,7 @@ impl Tree {
             inside,
             flags | OFlags::CLOEXEC,
             Mode::empty(),
-            ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
+            self.links | ResolveFlags::NO_MAGICLINKS,
         )?)
     }
 
@@ -221,7 +262,7 @@ pub(crate) fn descriptor(file: &impl AsFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))
 }
 
-fn is_directory(file: &OwnedFd) -> io::Result<bool> {
+pub(crate) fn is_directory(file: &OwnedFd) -> io::Result<bool> {
     let stat = rustix::fs::fstat(file)?;
     Ok(rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir())
 }

@@ -183,17 +183,15 @@ fn hide() -> Result<()> {
         .map_err(Error::errno("hide from the container"))
 }
 
-/// A user namespace with the ids of `identity`, for mounts that map owners.
-pub(crate) fn user_namespace(identity: Identity) -> io::Result<OwnedFd> {
+/// A user namespace with the ids that `apply` gives it, for mounts that map owners.
+pub(crate) fn user_namespace(apply: impl FnOnce(Pid) -> io::Result<()>) -> io::Result<OwnedFd> {
     let (wait, hold) = pipe2(OFlag::O_CLOEXEC)?;
     let Some(pid) = sys::fork_into(CloneFlags::CLONE_NEWUSER)? else {
         drop(hold);
         let _ = File::from(wait).read(&mut [0]);
         sys::end(0);
     };
-    let namespace = identity
-        .apply(pid)
-        .and_then(|()| File::open(format!("/proc/{pid}/ns/user")));
+    let namespace = apply(pid).and_then(|()| File::open(format!("/proc/{pid}/ns/user")));
     drop(hold);
     waitpid(pid, None)?;
     Ok(namespace?.into())

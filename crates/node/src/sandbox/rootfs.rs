@@ -151,7 +151,8 @@ impl Builder<'_> {
             source,
         })?;
         // Mapped owners let it be read also where only its owner may.
-        if self.with_same_owners(tree, &source, path, true).is_ok() {
+        let same = |pid| self.identity.apply(pid);
+        if self.mapped(tree, &source, path, true, same).is_ok() {
             return Ok(());
         }
         tree.bind(&source, path, READ_ONLY | NO_SETUID | NO_DEVICES)
@@ -167,7 +168,7 @@ impl Builder<'_> {
         if self.identity != Identity::Range {
             return None;
         }
-        let namespace = super::process::user_namespace(self.identity).ok()?;
+        let namespace = super::process::user_namespace(|pid| self.identity.apply(pid)).ok()?;
         let place = self.directory.join("layers/lower").join(name);
         let map = |(index, layer): (usize, &PathBuf)| {
             let at = place.join(index.to_string());
@@ -329,47 +330,46 @@ impl Builder<'_> {
     }
 
     fn volume(&self, tree: &Tree, pod: &crate::layout::PodDir, mount: &Mount) -> Result<()> {
-        let usual = NO_SETUID | NO_DEVICES;
-        let (source, target, read_only) = match mount {
+        let (path, host, sub_path, target, read_only) = match mount {
             Mount::Bind {
                 source,
+                host,
                 sub_path,
                 target,
                 read_only,
-                same_owners,
-            } => {
-                let failed = |error| Error::Source {
-                    path: source.clone(),
-                    source: error,
-                };
-                let opened = match sub_path {
-                    None => mounts::source(source).map_err(failed)?,
-                    Some(relative) => self.sub_path(source, relative)?,
-                };
-                if *same_owners
-                    && self
-                        .with_same_owners(tree, &opened, target, *read_only)
-                        .is_ok()
-                {
-                    return Ok(());
-                }
-                (opened, target, *read_only)
-            }
+            } => (source.clone(), host.as_deref(), sub_path, target, read_only),
             Mount::Memory {
                 key,
+                sub_path,
                 target,
                 read_only,
                 ..
-            } => {
-                let path = pod.volume(key);
-                (
-                    mounts::source(&path).map_err(|source| Error::Source { path, source })?,
-                    target,
-                    *read_only,
-                )
+            } => (pod.volume(key), None, sub_path, target, read_only),
+        };
+        let opened = match host {
+            None => mounts::source(&path),
+            Some(inside) => {
+                Tree::of_host(&path, self.owner).and_then(|folder| folder.below(inside))
             }
         };
-        let attributes = if read_only { usual | READ_ONLY } else { usual };
+        let path = host.map_or_else(|| path.clone(), |inside| path.join(inside));
+        let mut source = opened.map_err(|source| Error::Source {
+            path: path.clone(),
+            source,
+        })?;
+        if let Some(relative) = sub_path {
+            source = self
+                .sub_path(source, relative)
+                .map_err(|source| Error::Source {
+                    path: path.join(relative),
+                    source,
+                })?;
+        }
+        if host.is_some() && self.lent(tree, &source, target, *read_only).is_ok() {
+            return Ok(());
+        }
+        let usual = NO_SETUID | NO_DEVICES;
+        let attributes = if *read_only { usual | READ_ONLY } else { usual };
         tree.bind(&source, target, attributes)
             .map_err(|source| Error::Target {
                 target: target.clone(),
@@ -378,34 +378,44 @@ impl Builder<'_> {
     }
 
     /// Part of a volume. What the pod itself put there, links above all, leads nowhere outside.
-    fn sub_path(&self, volume: &Path, relative: &Path) -> Result<OwnedFd> {
-        let failed = |source| Error::Source {
-            path: volume.join(relative),
-            source,
-        };
-        let tree = Tree::open(volume, self.owner).map_err(failed)?;
+    fn sub_path(&self, volume: OwnedFd, relative: &Path) -> io::Result<OwnedFd> {
+        let tree = Tree::at(volume, self.owner);
         let inside = Path::new(".").join(relative.strip_prefix("/").unwrap_or(relative));
         match tree.resolve(&inside, rustix::fs::OFlags::PATH) {
-            Ok(found) => Ok(found),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                tree.directory(relative).map_err(failed)
-            }
-            Err(error) => Err(failed(error)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => tree.directory(relative),
+            found => found,
         }
     }
 
-    /// A host folder in which the container's ids are the host's own.
-    fn with_same_owners(
+    /// A host folder in which the container's user stands for its owner.
+    fn lent(
         &self,
         tree: &Tree,
         source: &OwnedFd,
         target: &Path,
         read_only: bool,
     ) -> io::Result<()> {
+        let stat = rustix::fs::fstat(source)?;
+        let inside = (self.container.user, self.container.group);
+        let owner = (stat.st_uid, stat.st_gid);
+        self.mapped(tree, source, target, read_only, |pid| {
+            super::identity::lend(pid, inside, owner)
+        })
+    }
+
+    /// Something of the host with owners as `apply` maps them.
+    fn mapped(
+        &self,
+        tree: &Tree,
+        source: &OwnedFd,
+        target: &Path,
+        read_only: bool,
+        apply: impl FnOnce(nix::unistd::Pid) -> io::Result<()>,
+    ) -> io::Result<()> {
         if self.identity != Identity::Range {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        let namespace = super::process::user_namespace(self.identity)?;
+        let namespace = super::process::user_namespace(apply)?;
         let detached = mounts::mapped(source, &namespace)?;
         let attributes = NO_SETUID | NO_DEVICES | if read_only { READ_ONLY } else { 0 };
         crate::sys::mount_attributes(&mounts::descriptor(&detached), attributes, false)?;

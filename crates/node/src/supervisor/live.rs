@@ -75,10 +75,10 @@ impl Live {
         if let (Some(source), Some(target)) = (&message, &container.termination_message_path) {
             prepared.mounts.push(Mount::Bind {
                 source: source.clone(),
+                host: None,
                 sub_path: None,
                 target: target.clone(),
                 read_only: false,
-                same_owners: false,
             });
         }
         let writer = logs::Writer::open(log_dir, &container.name, attempt, logs::Limits::default())

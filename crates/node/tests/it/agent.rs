@@ -91,6 +91,15 @@ async fn a_bound_pod_runs_with_its_environment_and_volumes_and_is_deleted() {
     let uid = claims.get("claim").await.unwrap().metadata.uid.unwrap();
     let folder = layout::claim(plane.data.path(), "default", "claim", &uid);
     assert!(folder.join("made").exists());
+    // Its files go with the claim, but not at once.
+    let parameters = DeleteParams::default();
+    claims.delete("claim", &parameters).await.unwrap();
+    let kept = layout::deleted(plane.data.path()).join(format!("default_claim_{uid}/made"));
+    let begun = std::time::Instant::now();
+    while folder.exists() || !kept.exists() {
+        assert!(begun.elapsed() < PATIENCE, "the claim's folder stays");
+        support::pause(10).await;
+    }
     agent.end().await;
 }
 
@@ -485,5 +494,39 @@ async fn pods_that_end_with_their_node_have_not_done_their_work_and_are_not_to_b
         .exit_code;
     assert_eq!(code, 0);
     plane.delete("polite").await;
+    agent.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_whose_files_a_power_failure_took_fails_and_one_that_never_ran_begins() {
+    let plane = Plane::start().await;
+    for name in ["ran", "unread", "new"] {
+        let pod = plane.pod(name, "echo ran", json!({})).await;
+        let dir = layout::PodDir::new(plane.data.path(), &pod.metadata.uid.unwrap());
+        std::fs::create_dir_all(dir.path()).unwrap();
+        std::fs::write(dir.spec(), "").unwrap();
+        if name == "unread" {
+            std::fs::write(dir.state(), "").unwrap();
+        }
+    }
+    let running = Patch::Merge(json!({"status": {"phase": "Running"}}));
+    let api = plane.api::<Pod>();
+    api.patch_status("ran", &PatchParams::default(), &running)
+        .await
+        .unwrap();
+    let Some(agent) = plane.agent() else { return };
+    for name in ["ran", "unread"] {
+        assert_eq!(plane.finished(name).await, ("Failed".into(), String::new()));
+        let status = api.get(name).await.unwrap().status.unwrap();
+        assert_eq!(status.reason.as_deref(), Some("Lost"));
+    }
+    assert_eq!(
+        plane.finished("new").await,
+        ("Succeeded".into(), "ran\n".into())
+    );
+    for name in ["ran", "unread", "new"] {
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    plane.gone("new").await;
     agent.end().await;
 }

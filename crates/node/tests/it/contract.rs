@@ -233,7 +233,10 @@ fn shell_layer() -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_of_a_private_registry_is_pulled_with_the_pods_secret_and_run() {
     let plane = Plane::start().await;
-    let pull = |options: &mut astrago_node::Options| options.images = astrago_node::Images::Pull;
+    let pull = |options: &mut astrago_node::Options| {
+        options.images = astrago_node::Images::Pull;
+        options.private_registries = true;
+    };
     let Some(agent) = plane.agent_with(pull) else {
         return;
     };

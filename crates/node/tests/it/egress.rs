@@ -12,7 +12,7 @@ use nix::unistd::geteuid;
 use serde_json::json;
 
 use crate::plane::{NODE, Plane, phase};
-use crate::support::{self, PROGRAM, eventually, program, skip};
+use crate::support::{self, PROGRAM, eventually, open_to_all, program, skip};
 
 /// Set for the test that runs inside.
 const INSIDE: &str = "ASTRAGO_TEST_WORLD";
@@ -363,9 +363,4 @@ fn processes(word: &str) -> usize {
         line.contains(word) && !line.contains("world.sh") && !line.contains("--exact")
     })
     .count()
-}
-
-fn open_to_all(path: &Path) {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
 }

@@ -25,7 +25,7 @@ impl Fixture {
 
     async fn with_quota(quota: u64) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let images = Images::open(directory.path(), quota).unwrap();
+        let images = Images::open(directory.path(), quota, true).unwrap();
         Self {
             registry: Registry::start().await,
             images,
@@ -113,7 +113,7 @@ async fn an_image_is_pulled_once_and_its_configuration_honoured() {
     let requests = fixture.registry.blob_requests().len();
     assert_eq!(fixture.pull("v1").await.unwrap(), root);
     // A restart of the node changes nothing.
-    let again = Images::open(fixture.directory.path(), QUOTA).unwrap();
+    let again = Images::open(fixture.directory.path(), QUOTA, true).unwrap();
     let found = again
         .resolve(&fixture.name("v1"), Policy::Never, &anyone, &|_| ())
         .await;
@@ -383,4 +383,17 @@ async fn the_layers_make_an_overlay_in_which_deleted_files_are_gone() {
             "{arguments:?}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_registry_on_this_machine_must_be_allowed() {
+    let fixture = Fixture::new().await;
+    let directory = tempfile::tempdir().unwrap();
+    let images = Images::open(directory.path(), QUOTA, false).unwrap();
+    let credentials = Credentials::default();
+    let refused = images
+        .resolve(&fixture.name("v1"), Policy::Always, &credentials, &|_| ())
+        .await;
+    let error = refused.unwrap_err();
+    assert!(matches!(error, Error::Private { .. }), "{error:?}");
 }

@@ -62,6 +62,8 @@ impl Plane {
         options.capacity.insert("nvidia.com/gpu".into(), "2".into());
         options.host_paths = vec![self.data.path().join("allowed")];
         std::fs::create_dir_all(&options.host_paths[0]).unwrap();
+        // Root of a container is a stranger there.
+        support::open_to_all(&options.host_paths[0]);
         change(&mut options);
         let token = CancellationToken::new();
         let running = astrago_node::run(self.client.clone(), options, token.clone());

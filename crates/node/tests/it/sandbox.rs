@@ -8,7 +8,7 @@ use astrago_node::phase::Phase;
 use astrago_node::spec::{Handler, Limits, Mount, Network, Probe, RestartPolicy, Root};
 use nix::unistd::geteuid;
 
-use crate::support::{Bench, PROGRAM, Pod, eventually, program, shell, skip};
+use crate::support::{Bench, PROGRAM, Pod, eventually, open_to_all, program, shell, skip};
 
 #[test]
 fn a_script_runs_in_namespaces_of_its_own_and_its_exit_code_and_output_are_kept() {
@@ -110,10 +110,10 @@ fn init_containers_run_in_order_and_share_volumes_with_the_containers() {
     open_to_all(&volume);
     let mount = |target: &str, sub_path: Option<&str>, read_only| Mount::Bind {
         source: volume.clone(),
+        host: None,
         sub_path: sub_path.map(Into::into),
         target: target.into(),
         read_only,
-        same_owners: false,
     };
     let mut spec = bench.spec(
         "ordered",
@@ -134,6 +134,7 @@ fn init_containers_run_in_order_and_share_volumes_with_the_containers() {
         mount("/part", Some("sub"), false),
         Mount::Memory {
             key: "mem".into(),
+            sub_path: Some("part/of".into()),
             target: "/mem".into(),
             size: Some(8 << 20),
             read_only: false,
@@ -180,6 +181,50 @@ fn what_a_container_installs_for_python_stays_in_the_container() {
 }
 
 #[test]
+fn a_host_folder_stays_what_it_is_and_is_nobodys_way_to_become_root() {
+    use std::os::unix::fs::{MetadataExt, chown, symlink};
+    let Some(bench) = Bench::new() else { return };
+    let folder = bench.data.path().canonicalize().unwrap().join("folder");
+    std::fs::create_dir_all(folder.join("sub")).unwrap();
+    open_to_all(&folder);
+    let is_root = std::fs::metadata(&folder).unwrap().uid() == 0;
+    if is_root {
+        chown(folder.join("sub"), Some(1000), Some(1000)).unwrap();
+    }
+    symlink("sub", folder.join("alias")).unwrap();
+    let mount = |inside: &str, target: &str| Mount::Bind {
+        source: folder.clone(),
+        host: Some(inside.into()),
+        sub_path: None,
+        target: target.into(),
+        read_only: false,
+    };
+    let script =
+        "touch /all/made /sub/made; ls /alias; mv /all/sub /all/old; ln -s / /all/sub; exit 3";
+    let mut spec = bench.spec("nosy", script);
+    spec.restart_policy = RestartPolicy::OnFailure;
+    spec.containers[0].mounts = vec![
+        mount("", "/all"),
+        mount("sub", "/sub"),
+        mount("alias", "/alias"),
+    ];
+    let pod = bench.start(spec);
+    let owner = |path: &str| std::fs::metadata(folder.join(path)).unwrap().uid();
+    let state = pod.until("is not started with the link", |state| {
+        let container = &state.containers[0];
+        let end = container.terminated().or(container.last.as_ref());
+        end.is_some_and(|end| end.reason == "ContainerCannotRun")
+    });
+    assert_eq!(pod.log("main", 0), "made\n", "{state:?}");
+    assert_eq!(pod.log("main", 1), "", "the host was seen");
+    if is_root {
+        assert_eq!(owner("old/made"), 1000, "as the owner of its folder");
+        assert!(owner("made") > 1 << 16, "{}", owner("made"));
+    }
+    pod.stop(0);
+}
+
+#[test]
 fn containers_are_restarted_by_their_policy_and_every_attempt_has_its_log() {
     let Some(bench) = Bench::new() else { return };
     let mark = bench.data.path().join("mark");
@@ -192,10 +237,10 @@ fn containers_are_restarted_by_their_policy_and_every_attempt_has_its_log() {
     spec.restart_policy = RestartPolicy::OnFailure;
     spec.containers[0].mounts = vec![Mount::Bind {
         source: mark,
+        host: None,
         sub_path: None,
         target: "/mark".into(),
         read_only: false,
-        same_owners: false,
     }];
     let pod = bench.start(spec);
     let state = pod.finished();
@@ -543,9 +588,4 @@ fn processes(pod: &Pod) -> Vec<i32> {
         String::from_utf8_lossy(&line).contains(&path)
     })
     .collect()
-}
-
-fn open_to_all(path: &Path) {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
 }

@@ -197,6 +197,12 @@ impl Drop for Pod {
     }
 }
 
+/// Lets everybody write in a folder.
+pub(crate) fn open_to_all(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+}
+
 /// Repeats until it succeeds; fails with the last reason when patience ends.
 pub(crate) fn eventually<T>(what: &str, attempt: impl Fn() -> Result<T, String>) -> T {
     let begun = Instant::now();
