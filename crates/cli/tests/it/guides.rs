@@ -16,7 +16,8 @@ use crate::harness::{can_run_pods, has_kubectl, needed, python};
 const WALK: &str = r#"
 set -eu
 ip link set lo up
-astrago up --python "$ASTRAGO_TEST_PYTHON" --capacity cpu=4,memory=16Gi >up.out 2>up.err &
+: >up.out
+astrago up --python "$ASTRAGO_TEST_PYTHON" --capacity cpu=4,memory=16Gi --stop-pods >up.out 2>up.err &
 server=$!
 trap 'kill $server; wait $server' EXIT
 timeout 60 tail -f --pid=$server up.out | grep -q -m 1 ^ready
