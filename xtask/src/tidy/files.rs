@@ -9,6 +9,8 @@ use anyhow::{Context, Result};
 const MOST_LINES: usize = 800;
 /// The one place that pauses between two looks at a condition.
 const WAITING: &str = "crates/testkit/src/eventually.rs";
+/// The threat model: each of its promises names its test.
+const PROMISES: &str = "docs/security.md";
 /// How sleeping looks; written so that this file does not break its own rule.
 const SLEEPS: [&str; 2] = [concat!("thread::", "sleep("), concat!("time::", "sleep(")];
 
@@ -18,6 +20,7 @@ pub(super) fn check(root: &Path, breaches: &mut Vec<String>) -> Result<()> {
         collect(&root.join(folder), &mut files)?;
     }
     files.sort();
+    let mut promised = promised_tests(root)?;
     for file in files {
         let text = fs::read_to_string(&file)
             .with_context(|| format!("failed to read {}", file.display()))?;
@@ -27,6 +30,12 @@ pub(super) fn check(root: &Path, breaches: &mut Vec<String>) -> Result<()> {
             .display()
             .to_string();
         check_file(&name, &text, breaches);
+        promised.retain(|test| !text.contains(&format!("fn {test}(")));
+    }
+    for test in promised {
+        breaches.push(format!(
+            "{PROMISES}: names the test {test}, which does not exist"
+        ));
     }
     check_documents(root, breaches)
 }
@@ -65,6 +74,22 @@ fn test_lines<'a>(name: &str, text: &'a str) -> impl Iterator<Item = Option<&'a 
         in_tests |= line.starts_with("#[cfg(test)]");
         in_tests.then_some(line)
     })
+}
+
+/// The tests that the threat model says hold its boundaries.
+fn promised_tests(root: &Path) -> Result<Vec<String>> {
+    let text = fs::read_to_string(root.join(PROMISES))
+        .with_context(|| format!("failed to read {PROMISES}"))?;
+    let is_test = |word: &&str| {
+        word.contains('_') && word.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+    };
+    Ok(text
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(is_test)
+        .map(str::to_owned)
+        .collect())
 }
 
 /// Documents and folders that ARCHITECTURE.md mentions must exist.
