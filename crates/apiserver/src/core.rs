@@ -1,7 +1,7 @@
 //! What the parts of the server share.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -40,6 +40,8 @@ pub(crate) struct Core {
     pub(crate) audit: Option<Audit>,
     pub(crate) documents: Documents,
     pub(crate) options: Options,
+    /// Tasks that panicked and cannot be begun anew.
+    pub(crate) lost: Mutex<Vec<&'static str>>,
     /// Cancelled when the server stops; ends watches and tasks.
     pub(crate) stopping: CancellationToken,
 }

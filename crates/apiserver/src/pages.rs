@@ -14,6 +14,7 @@ use crate::openapi::{self, CustomKind};
 use crate::registry::{Kind, Table};
 use crate::respond;
 use crate::status::{ApiError, Result};
+use crate::supervise;
 
 pub(crate) fn answer(core: &Core, path: &str, parts: &Parts) -> Result<Response> {
     if let Some(rest) = path.strip_prefix("/openapi/v3") {
@@ -24,11 +25,7 @@ pub(crate) fn answer(core: &Core, path: &str, parts: &Parts) -> Result<Response>
     }
     match path {
         "/livez" | "/healthz" => Ok(respond::text(StatusCode::OK, "ok")),
-        "/readyz" if core.store.is_writable() => Ok(respond::text(StatusCode::OK, "ok")),
-        "/readyz" => {
-            let text = "[-]store failed: it cannot be written; reads go on\nreadyz check failed\n";
-            Ok(respond::text(StatusCode::INTERNAL_SERVER_ERROR, text))
-        }
+        "/readyz" => Ok(ready(core)),
         "/version" => Ok(respond::json_value(StatusCode::OK, &version())),
         "/metrics" => {
             let mut response = respond::text(StatusCode::OK, core.metrics.render(&core.store));
@@ -55,6 +52,24 @@ pub(crate) fn answer(core: &Core, path: &str, parts: &Parts) -> Result<Response>
         }
         _ => Err(ApiError::NoSuchPath),
     }
+}
+
+/// Whether everything works, or what does not.
+fn ready(core: &Core) -> Response {
+    let mut failed = String::new();
+    if !core.store.is_writable() {
+        failed += "[-]store failed: it cannot be written; reads go on\n";
+    }
+    for task in supervise::lost(core) {
+        failed += &format!("[-]{task} failed: see the log, and start the server anew\n");
+    }
+    if failed.is_empty() {
+        return respond::text(StatusCode::OK, "ok");
+    }
+    respond::text(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        failed + "readyz check failed\n",
+    )
 }
 
 /// The index, or the document of one group and version.

@@ -79,6 +79,7 @@ impl Server {
             metrics: crate::metrics::Metrics::default(),
             audit: audit.transpose()?,
             documents: crate::pages::Documents::default(),
+            lost: std::sync::Mutex::default(),
             stopping: CancellationToken::new(),
             authority,
             store,
@@ -117,8 +118,8 @@ impl Server {
             }
         })))?;
         bootstrap::run(&core).await.map_err(Error::Bootstrap)?;
-        tokio::spawn(gc::run(Arc::clone(&core), queue));
-        tokio::spawn(expiry::run(Arc::clone(&core), events));
+        supervise::run("gc", &core, gc::run(Arc::clone(&core), queue));
+        supervise::run("expiry", &core, expiry::run(Arc::clone(&core), events));
         let quotas = Arc::clone(&core);
         supervise::spawn("quota", &core, move || quota::run(Arc::clone(&quotas)));
         let roles = Arc::clone(&core);
@@ -197,5 +198,43 @@ impl Server {
     pub async fn close(&self) {
         self.core.stopping.cancel();
         self.core.store.close().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_panics_is_begun_anew_or_makes_the_server_unready() {
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::open(Options::new(directory.path())).await.unwrap();
+        let ready = async || {
+            let request = http::Request::get("/readyz")
+                .body(axum::body::Body::empty())
+                .unwrap();
+            let router = server.local(Identity::admin());
+            let answer = tower::ServiceExt::oneshot(router, request).await.unwrap();
+            answer.status().as_u16()
+        };
+        let begun = Arc::new(AtomicUsize::new(0));
+        let (count, (told, mut ended)) = (Arc::clone(&begun), mpsc::unbounded_channel());
+        supervise::spawn("one", &server.core, move || {
+            let (count, told) = (Arc::clone(&count), told.clone());
+            async move {
+                let earlier = count.fetch_add(1, Ordering::Relaxed);
+                earlier.checked_sub(2).expect("a bug");
+                let _ = told.send(());
+            }
+        });
+        ended.recv().await.unwrap();
+        assert_eq!((begun.load(Ordering::Relaxed), ready().await), (3, 200));
+        supervise::run("two", &server.core, async { None.expect("a bug") });
+        while ready().await == 200 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(ready().await, 500);
     }
 }

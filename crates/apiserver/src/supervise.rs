@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -10,7 +11,7 @@ use crate::core::Core;
 use crate::store::Observer;
 
 /// Between a task's end and its next beginning, so that a bug that strikes at once does not spin.
-const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Runs a task until it ends by itself; one that panics is begun anew.
 pub(crate) fn spawn<F: Future<Output = ()> + Send>(
@@ -29,6 +30,37 @@ pub(crate) fn spawn<F: Future<Output = ()> + Send>(
             }
         }
     });
+}
+
+/// Runs a task that cannot be begun anew, as what it was sent is gone with it. When it panics, `/readyz` names it.
+pub(crate) fn run(
+    name: &'static str,
+    core: &Arc<Core>,
+    task: impl Future<Output = ()> + Send + 'static,
+) {
+    let core = Arc::clone(core);
+    tokio::spawn(async move {
+        if let Err(panic) = AssertUnwindSafe(task).catch_unwind().await {
+            let detail = message(&*panic);
+            tracing::error!(
+                task = name,
+                detail,
+                "a task panicked and is gone until the server starts anew"
+            );
+            core.lost
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(name);
+        }
+    });
+}
+
+/// The tasks that are gone.
+pub(crate) fn lost(core: &Core) -> Vec<&'static str> {
+    core.lost
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone()
 }
 
 /// An observer whose panics end with the event that caused them.
