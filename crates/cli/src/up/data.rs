@@ -62,8 +62,9 @@ impl DataDir {
             _ => data.write(FORMAT_FILE, format!("{FORMAT}\n").as_bytes())?,
         }
         let reserve = path.join(RESERVE_FILE);
-        if !reserve.exists() && std::fs::write(&reserve, vec![0x5a; RESERVE_BYTES]).is_err() {
-            let _ = std::fs::remove_file(&reserve);
+        if !reserve.exists() {
+            // Without it the disk is full already.
+            let _ = files::write_private(&reserve, &vec![0x5a; RESERVE_BYTES]);
         }
         Ok(data)
     }

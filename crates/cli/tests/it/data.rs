@@ -278,7 +278,7 @@ fn on_a_full_disk_jobs_can_be_read_and_deleted() {
         "{text}"
     );
     let delete = |up: &Up, name: &str| {
-        let path = format!("/api/trainjobs/{name}?namespace=default");
+        let path = format!("/api/trainjob/{name}?namespace=default");
         let (code, answer) = up.request("DELETE", &path, None, &[]);
         assert_eq!(code, 200, "{name}: {answer}");
         up.eventually("that the job is gone", |up| {
