@@ -12,6 +12,7 @@ pub(crate) use server::{
     Controller, ControllersAlone, LogFormat, Logging, NodeAlone, Oidc, Serve, Switch, Tls, Up,
 };
 
+use crate::commands::backup::{Backup, Restore};
 use crate::commands::migrate::MigrateArgs;
 use crate::commands::preview::PreviewArgs;
 
@@ -114,7 +115,11 @@ pub(crate) enum Command {
     Apply(Apply),
     /// Manage users
     User(User),
-    /// Check whether this machine can run pods, and say what is missing
+    /// Write everything that `astrago up` keeps into one file, also while it runs
+    Backup(Backup),
+    /// Make a data folder of a file that `astrago backup` wrote
+    Restore(Restore),
+    /// Check whether this machine can run pods and whether the data is whole, and say what is missing
     Doctor,
     /// Print the version of this program and of the server
     Version,

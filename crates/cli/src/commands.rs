@@ -1,6 +1,7 @@
 //! What each subcommand does.
 
 mod apply;
+pub(crate) mod backup;
 mod code;
 mod doctor;
 mod job;
@@ -80,6 +81,8 @@ async fn perform(arguments: Arguments) -> Result<ExitCode> {
         Command::Migrate(wanted) => migrate::run(&wanted)?,
         Command::Apply(wanted) => apply::apply(&connection, &wanted).await?,
         Command::User(user) => user::user(&connection, format, &user.command).await?,
+        Command::Backup(wanted) => backup::backup(&connection, &wanted)?,
+        Command::Restore(wanted) => backup::restore(&connection, &wanted)?,
         Command::Doctor => return doctor::doctor(&connection, format).await,
         Command::Version => version::version(&connection, format).await?,
         Command::Completions { shell } => {

@@ -34,6 +34,9 @@ use crate::tls;
 /// How long each part has to stop in good order before it is left behind.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// So much of the disk is held back, twice, so that it can be tidied when it is full.
+const RESERVE: u64 = 16 << 20;
+
 /// A running `astrago up`.
 pub(crate) struct Running {
     pub(crate) endpoints: Endpoints,
@@ -67,6 +70,7 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
 
     let mut options = astrago_apiserver::Options::new(data.path().join("apiserver"));
     options.admin_tokens = vec![admin_token.clone()];
+    options.reserve = RESERVE;
     options.kubelet_token.clone_from(&kubelet_token);
     options.audit_log.clone_from(&arguments.audit_log);
     if !arguments.kube_listen.ip().is_loopback() {

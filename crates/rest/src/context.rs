@@ -1,5 +1,6 @@
 //! What every part of the application needs.
 
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -143,7 +144,11 @@ pub(crate) struct Context {
 
 impl Context {
     pub(crate) fn new(options: Options, stop: CancellationToken) -> app::Result<Self> {
-        std::fs::create_dir_all(&options.directory).map_err(Error::disk)?;
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&options.directory)
+            .map_err(Error::disk)?;
         let client = impatient(&options.client);
         let bearer = options.bearer_client.as_ref().map(impatient);
         Ok(Self {

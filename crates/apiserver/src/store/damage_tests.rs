@@ -348,7 +348,15 @@ fn everything_is_for_its_owner_only() {
     filled(&directory, true);
     loosen(&directory, 0o755);
     loosen(&directory.join("store.db"), 0o644);
-    let store = open(&directory);
+    let options = Options {
+        reserve: 1 << 20,
+        ..options(&directory)
+    };
+    let (store, pending) = Store::open(&options).unwrap();
+    pending.start(Box::new(|_, _| ())).unwrap();
+    block_on(store.close());
+    let (store, _pending) = Store::open(&options).unwrap();
+    assert!(directory.join("store.db-wal").exists());
     assert_eq!(mode(&directory), 0o700);
     for file in std::fs::read_dir(&directory).unwrap() {
         let path = file.unwrap().path();

@@ -257,6 +257,11 @@ impl Loaded {
         {
             tracing::error!(%error, "failed to set aside what is damaged in the store");
         }
+        let before = jiff::Timestamp::now().as_second() - REMEMBERED_SECONDS;
+        let forgotten = connection.execute("DELETE FROM quarantine WHERE found_at < ?1", [before]);
+        if let Err(error) = forgotten {
+            tracing::warn!(%error, "failed to forget what was set aside long ago");
+        }
         let known = remembered(connection).unwrap_or_default();
         if !(known.is_empty() && self.aside.is_empty()) {
             let relations = super::read(&self.shared.relations);
@@ -279,10 +284,6 @@ impl Loaded {
         let transaction = connection.unchecked_transaction()?;
         let mut digest = self.digest;
         let now = jiff::Timestamp::now().as_second();
-        transaction.execute(
-            "DELETE FROM quarantine WHERE found_at < ?1",
-            [now - REMEMBERED_SECONDS],
-        )?;
         for (damage, content) in &self.aside {
             transaction.execute(
                 "INSERT INTO quarantine (found_at, subject, detail, content) VALUES (?1, ?2, ?3, ?4)",

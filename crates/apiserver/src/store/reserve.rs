@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,8 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 
 pub(super) struct Reserve {
     database: Held,
-    log: Held,
+    /// Where the file system has no shared memory there is none.
+    log: Option<Held>,
     bytes: u64,
     /// When the disk was last found full.
     refused: Option<Instant>,
@@ -41,7 +43,7 @@ impl Reserve {
         };
         let mut reserve = Self {
             database: open(path)?,
-            log: open(Path::new(&log))?,
+            log: open(Path::new(&log)).ok(),
             bytes,
             refused: None,
         };
@@ -61,9 +63,18 @@ impl Reserve {
         {
             return false;
         }
-        let held = self.log.hold(self.bytes) && self.database.hold(self.bytes);
+        let bytes = self.bytes;
+        let held = self.has_room()
+            && self.log.as_mut().is_none_or(|log| log.hold(bytes))
+            && self.database.hold(bytes);
         self.refused = (!held).then(Instant::now);
         held
+    }
+
+    /// Whether others, such as the history, still find some room: what they cannot write down should not begin.
+    fn has_room(&self) -> bool {
+        let free = rustix::fs::fstatvfs(&self.database.file);
+        free.is_ok_and(|free| free.f_bavail * free.f_frsize >= self.bytes / 4)
     }
 }
 
@@ -88,7 +99,9 @@ impl Drop for OverStops {
             return;
         }
         // Without it the next start may find the disk full; that is for the next start to say.
-        let held = File::create(&self.path).and_then(|file| {
+        let mut options = File::options();
+        let made = options.create(true).truncate(true).write(true).mode(0o600);
+        let held = made.open(&self.path).and_then(|file| {
             rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, self.bytes)
                 .map_err(io::Error::from)
         });
@@ -109,11 +122,8 @@ impl Held {
         let until = length + bytes;
         match rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, until) {
             Ok(()) => {}
-            // Some file systems cannot promise blocks; then all there is to see is how many are free.
-            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
-                let free = rustix::fs::fstatvfs(&self.file);
-                return free.is_ok_and(|free| free.f_bavail * free.f_frsize >= bytes);
-            }
+            // Some file systems cannot promise blocks; then it must do to have looked how many are free.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => return true,
             Err(_) => {
                 // Half of it is better than nothing, and may be all that was held over a stop.
                 let half = length + bytes / 2;

@@ -48,7 +48,7 @@ pub(super) fn open(options: &Options) -> Result<(Files, Loaded)> {
     let (connection, loaded) = match open_file(&path, options, marked) {
         Err(error @ (Error::Damaged { .. } | Error::Foreign { .. })) => {
             damage.extend(repair::file(&path, marked, error)?);
-            open_file(&path, options, None)?
+            open_file(&path, options, marked)?
         }
         opened => opened?,
     };

@@ -1,8 +1,10 @@
-//! `astrago doctor`: can this machine run pods, and if not, what is missing?
+//! `astrago doctor`: can this machine run pods, is the data whole, and if not, what is missing?
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use astrago_apiserver::store::{self, Damage};
 use astrago_node::doctor::{self, Finding, Level};
 use astrago_rest::model::ClusterInfo;
 use owo_colors::OwoColorize;
@@ -16,7 +18,12 @@ pub(crate) async fn doctor(connection: &Connection, format: Format) -> Result<Ex
     let folder = DataDir::locate(connection.data_dir.as_deref())?;
     let mut options = astrago_node::Options::new(folder.join("node"));
     options.egress = true;
-    let mut findings = tokio::task::spawn_blocking(move || doctor::check(&options)).await?;
+    let mut findings = tokio::task::spawn_blocking(move || {
+        let mut findings = doctor::check(&options);
+        findings.extend(data(&folder));
+        findings
+    })
+    .await?;
     findings.extend(server(connection).await);
     output::print(format, &findings, |_| {
         let rows: Vec<Vec<String>> = findings.iter().map(row).collect();
@@ -26,6 +33,47 @@ pub(crate) async fn doctor(connection: &Connection, format: Format) -> Result<Ex
         Level::Ok | Level::Warn => ExitCode::SUCCESS,
         Level::Fail => ExitCode::from(1),
     })
+}
+
+/// Whether what the server keeps is as it was written.
+fn data(folder: &Path) -> Vec<Finding> {
+    const MANY: usize = 10;
+    const RESTART: &str = "start `astrago up` again: it sets aside what is damaged and goes on with the rest; what is lost can be taken from a backup";
+    let mut findings = Vec::new();
+    let finding = |requirement, level, found: String, fix: &str| Finding {
+        requirement,
+        level,
+        found,
+        fix: (!fix.is_empty()).then(|| fix.to_owned()),
+    };
+    let listed = |damage: &[Damage]| {
+        let lines: Vec<String> = damage.iter().take(MANY).map(ToString::to_string).collect();
+        lines.join("; ")
+    };
+    match store::check(&folder.join("apiserver")) {
+        Ok(None) => return findings,
+        Ok(Some(report)) => {
+            if !report.set_aside.is_empty() {
+                let found = format!("set aside earlier: {}", listed(&report.set_aside));
+                findings.push(finding("objects", Level::Warn, found, ""));
+            }
+            findings.push(if report.damaged.is_empty() {
+                let found = format!("{} rows, all as they were written", report.rows);
+                finding("objects", Level::Ok, found, "")
+            } else {
+                finding("objects", Level::Fail, listed(&report.damaged), RESTART)
+            });
+        }
+        Err(error) => {
+            let found = crate::up::chain(&error);
+            findings.push(finding("objects", Level::Warn, found, ""));
+        }
+    }
+    findings.push(match astrago_rest::check_history(&folder.join("history")) {
+        None => finding("history", Level::Ok, "whole".to_owned(), ""),
+        Some(found) => finding("history", Level::Fail, found, RESTART),
+    });
+    findings
 }
 
 fn row(finding: &Finding) -> Vec<String> {

@@ -1,12 +1,13 @@
 //! The data folder of `astrago up`: tokens, addresses, and the lock that keeps it to one process.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use astrago_apiserver::files;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
@@ -15,6 +16,13 @@ use crate::output;
 /// A process that was killed holds its lock until the kernel has taken it apart, which is not at once.
 const A_KILLED_ONE_IS_GONE: Duration = Duration::from_secs(2);
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
+
+/// Layout of the folder: the first version had no file that says so.
+pub(crate) const FORMAT: u32 = 2;
+pub(crate) const FORMAT_FILE: &str = "format";
+/// Room for the small files here when the disk is full.
+const RESERVE_FILE: &str = "reserve";
+const RESERVE_BYTES: usize = 1 << 20;
 
 /// An open data folder; no other process has it open.
 pub(crate) struct DataDir {
@@ -43,20 +51,43 @@ impl DataDir {
         Ok(base.join("astrago"))
     }
 
-    /// Makes the folder if it is not there, and locks it.
+    /// Makes the folder if it is not there, keeps it to its owner, and locks it. A folder of a newer version is refused.
     pub(crate) fn open(path: PathBuf) -> Result<Self> {
+        let data = Self::lock(path)?;
+        let path = &data.path;
+        match read_format(path) {
+            Some(found) if found > FORMAT => return Err(newer(path, found).into()),
+            Some(FORMAT) => {}
+            // Folders from before had none.
+            _ => data.write(FORMAT_FILE, format!("{FORMAT}\n").as_bytes())?,
+        }
+        let reserve = path.join(RESERVE_FILE);
+        if !reserve.exists() {
+            // Without it the disk is full already.
+            let _ = files::write_private(&reserve, &vec![0x5a; RESERVE_BYTES]);
+        }
+        Ok(data)
+    }
+
+    /// As [`Self::open`], whatever is in the folder.
+    pub(crate) fn lock(path: PathBuf) -> Result<Self> {
         std::fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(&path)
             .with_context(|| format!("failed to create the data folder {}", path.display()))?;
+        keep_to_owner(&path);
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)
             .write(true)
             .mode(0o600)
             .open(path.join("lock"))
-            .with_context(|| format!("failed to open the lock of {}", path.display()))?;
+            .map_err(|error| {
+                let failure = Failure::theirs(format!("{} cannot be written", path.display()))
+                    .hint("the data folder must be on a disk that can be written; name another one with --data-dir DIR");
+                anyhow::Error::from(error).context(failure)
+            })?;
         match lock_within(&lock, A_KILLED_ONE_IS_GONE) {
             Ok(()) => Ok(Self { path, _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(Failure::theirs(format!(
@@ -76,15 +107,13 @@ impl DataDir {
     /// A secret kept in a file of mode 0600; made when it is not there.
     pub(crate) fn secret(&self, name: &str) -> Result<String> {
         let path = self.path.join(name);
-        match File::open(&path) {
-            Ok(mut file) => {
-                let mut text = String::new();
-                file.read_to_string(&mut text)
-                    .with_context(|| format!("failed to read {}", path.display()))?;
-                let text = text.trim();
-                if !text.is_empty() {
+        match std::fs::read(&path) {
+            Ok(bytes) => {
+                let text = std::str::from_utf8(&bytes).unwrap_or_default().trim();
+                if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic()) {
                     return Ok(text.to_owned());
                 }
+                tracing::warn!(path = %path.display(), "the file is damaged; a new secret is made");
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => {
@@ -96,21 +125,18 @@ impl DataDir {
         Ok(secret)
     }
 
-    /// Writes a file of mode 0600 in one step: readers see the old content or the new.
+    /// Writes a file of mode 0600 in one step and for good: readers see the old content or the new. On a full disk the room
+    /// that is kept for this is used.
     pub(crate) fn write(&self, name: &str, content: &[u8]) -> Result<()> {
         let path = self.path.join(name);
-        let temporary = self.path.join(format!(".{name}.new"));
-        let written = OpenOptions::new()
-            .create(true)
-            .truncate(true)
-            .write(true)
-            .mode(0o600)
-            .open(&temporary)
-            .and_then(|mut file| {
-                file.write_all(content)?;
-                file.sync_all()
-            })
-            .and_then(|()| std::fs::rename(&temporary, &path));
+        let write = || files::write_private(&path, content);
+        let written = match write() {
+            Err(error) if error.kind() == ErrorKind::StorageFull => {
+                let _ = std::fs::remove_file(self.path.join(RESERVE_FILE));
+                write()
+            }
+            written => written,
+        };
         written.with_context(|| format!("failed to write {}", path.display()))
     }
 
@@ -136,12 +162,42 @@ impl Endpoints {
         match std::fs::read(&path) {
             Ok(bytes) => {
                 let read = serde_json::from_slice(&bytes);
-                Ok(Some(read.with_context(|| {
-                    format!("failed to understand {}", path.display())
+                Ok(Some(read.map_err(|error| {
+                    let failure = Failure::ours(format!("{} is damaged", path.display()))
+                        .hint("start `astrago up` again, which writes it anew, or name the server with --server URL");
+                    anyhow::Error::from(error).context(failure)
                 })?))
             }
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error).with_context(|| format!("failed to read {}", path.display())),
+        }
+    }
+}
+
+/// The version of a folder's layout as a whole; parts have versions of their own.
+pub(crate) fn read_format(folder: &Path) -> Option<u32> {
+    let text = std::fs::read_to_string(folder.join(FORMAT_FILE)).ok()?;
+    text.trim().parse().ok()
+}
+
+pub(crate) fn newer(folder: &Path, found: u32) -> Failure {
+    Failure::theirs(format!(
+        "{} was written by a newer version of astrago: its format is {found}, and this program knows formats up to {FORMAT}",
+        folder.display()
+    ))
+    .hint("use that version, or give this one another folder with --data-dir DIR")
+}
+
+/// Takes from everybody else what an earlier version, or a copy of the folder, has given them.
+fn keep_to_owner(folder: &Path) {
+    for path in [folder.to_owned(), folder.join("history")] {
+        let Ok(metadata) = std::fs::metadata(&path) else {
+            continue;
+        };
+        if metadata.permissions().mode().trailing_zeros() < 6
+            && let Err(error) = std::fs::set_permissions(&path, Permissions::from_mode(0o700))
+        {
+            tracing::warn!(path = %path.display(), %error, "failed to keep the data folder to its owner");
         }
     }
 }
@@ -169,8 +225,6 @@ pub(crate) fn random_secret() -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     #[test]
@@ -199,5 +253,43 @@ mod tests {
             next.join().unwrap()
         });
         assert!(next.is_ok(), "the lock is had as soon as it is free");
+    }
+
+    #[test]
+    fn a_damaged_secret_is_made_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = DataDir::open(folder.path().to_owned()).unwrap();
+        for damaged in [&b""[..], &[0; 65], &[0xff, 0xfe, b'x']] {
+            std::fs::write(folder.path().join("admin.token"), damaged).unwrap();
+            assert_eq!(data.secret("admin.token").unwrap().len(), 64);
+        }
+        std::fs::write(folder.path().join("admin.token"), "mine\n").unwrap();
+        assert_eq!(data.secret("admin.token").unwrap(), "mine");
+    }
+
+    #[test]
+    fn a_loose_folder_is_tightened_and_a_newer_one_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        std::fs::create_dir_all(path.join("history")).unwrap();
+        for loose in [&path, &path.join("history")] {
+            std::fs::set_permissions(loose, Permissions::from_mode(0o755)).unwrap();
+        }
+        drop(DataDir::open(path.clone()).unwrap());
+        for tight in [&path, &path.join("history")] {
+            let mode = std::fs::metadata(tight).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o700);
+        }
+        assert_eq!(read_format(&path), Some(FORMAT));
+        std::fs::write(path.join(FORMAT_FILE), "99\n").unwrap();
+        let error = DataDir::open(path.clone()).err().unwrap().to_string();
+        assert!(
+            error.contains("newer version") && error.contains("99"),
+            "{error}"
+        );
+        // What cannot be read says nothing, and is written anew.
+        std::fs::write(path.join(FORMAT_FILE), [0; 3]).unwrap();
+        drop(DataDir::open(path.clone()).unwrap());
+        assert_eq!(read_format(&path), Some(FORMAT));
     }
 }

@@ -9,6 +9,7 @@
 mod cluster;
 mod cluster_faults;
 mod command_line;
+mod data;
 mod differential;
 mod guides;
 mod harness;
