@@ -102,9 +102,10 @@ pub(crate) fn next(spec: &PodSpec, state: &State, now: Timestamp) -> Vec<Step> {
 
 /// When something changes by itself.
 pub(crate) fn wake(spec: &PodSpec, state: &State) -> Option<Timestamp> {
+    // Those that have ended are started at once, later, and then wait, or never.
     let due = state
         .all()
-        .filter(|container| !container.is_running())
+        .filter(|container| matches!(container.status, Status::Waiting { .. }))
         .filter_map(due);
     let deadline = deadline(spec, state).filter(|_| !state.stopping);
     due.chain(deadline).min()

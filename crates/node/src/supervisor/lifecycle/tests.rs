@@ -169,3 +169,13 @@ fn the_deadline_is_a_reason_to_wake() {
     run(&mut state.containers[0], 100);
     assert_eq!(wake(&spec, &state), Some(at(160)));
 }
+
+#[test]
+fn a_container_that_is_done_is_no_reason_to_wake() {
+    let spec = pod(RestartPolicy::Never, &["init"], &["main"]);
+    let mut state = initial(&spec);
+    run(&mut state.init_containers[0], 100);
+    exit(&mut state.init_containers[0], 0, 101);
+    run(&mut state.containers[0], 101);
+    assert_eq!(wake(&spec, &state), None);
+}
