@@ -4,6 +4,7 @@ use astrago_api::legacy::PyTorchJob;
 use astrago_api::{JobSet, TrainJob};
 use astrago_testkit::{Plane, train_job};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use rstest::rstest;
@@ -174,4 +175,25 @@ async fn a_v1_job_is_held_and_goes_on_without_a_verdict() {
             .iter()
             .all(|found| !["Failed", "Succeeded"].contains(&found.type_.as_str()))
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_budget_says_how_many_of_its_pods_may_go_now() {
+    let plane = Plane::start().await;
+    plane.run_controllers();
+    plane.create(&train_job("demo").nodes(2).build()).await;
+    let budget = json!({ "metadata": { "name": "budget" }, "spec": { "minAvailable": 1,
+        "selector": { "matchLabels": { "jobset.sigs.k8s.io/jobset-name": "demo" } } } });
+    let budget: PodDisruptionBudget = serde_json::from_value(budget).expect("a budget");
+    plane.create(&budget).await;
+    let allows = |count: i32| {
+        move |budget: &PodDisruptionBudget| {
+            let status = budget.status.as_ref();
+            status.is_some_and(|status| status.disruptions_allowed == Some(count))
+        }
+    };
+    plane.node.running(JOB, 0).await;
+    plane.until("allows one", "budget", allows(1)).await;
+    plane.node.succeed(JOB, 1).await;
+    plane.until("allows none", "budget", allows(0)).await;
 }
