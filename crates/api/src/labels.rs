@@ -25,6 +25,8 @@ pub const MAX_PRIORITY: &str = "astrago.io/max-priority";
 pub const CREATION_ERROR: &str = "astrago.io/creation-error";
 /// Annotation on a pod: how many pods of its rank ended before it.
 pub const ATTEMPT: &str = "astrago.io/attempt";
+/// Annotation on a Job of a JobSet: what its pods were made of, in short.
+pub const POD_TEMPLATE: &str = "astrago.io/pod-template";
 
 // Kubeflow Trainer.
 

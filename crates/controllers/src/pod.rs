@@ -2,7 +2,7 @@
 
 use astrago_api::labels;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition, PodStatus};
 use kube::ResourceExt;
 
 use crate::clock::after;
@@ -49,13 +49,16 @@ pub fn is_active(pod: &Pod) -> bool {
 
 /// Whether it was chosen to make room, or its node let it go: an eviction, a drain, a shutdown.
 pub fn is_disrupted(pod: &Pod) -> bool {
-    holds(pod, "DisruptionTarget")
+    condition(pod, "DisruptionTarget").is_some()
 }
 
 /// Whether somebody ended it on purpose, or is about to. That says nothing about the training: the pod neither
 /// succeeded nor failed, whatever its exit code. A pod that had ended before anybody asked is not meant.
 pub fn is_interrupted(pod: &Pod) -> bool {
-    if has_failed(pod) && is_disrupted(pod) {
+    // A node that ends a pod says so together with the end. Others say it beforehand, and may then not get to it.
+    let disruption = condition(pod, "DisruptionTarget").filter(|_| is_terminal(pod));
+    let by_node = |found: &PodCondition| found.reason.as_deref() == Some("TerminationByKubelet");
+    if disruption.is_some_and(|found| has_failed(pod) || by_node(found)) {
         return true;
     }
     let Some(asked) = asked_to_end_at(pod) else {
@@ -85,17 +88,15 @@ fn asked_to_end_at(pod: &Pod) -> Option<Timestamp> {
 
 /// Whether it is ready, as its node says.
 pub fn is_ready(pod: &Pod) -> bool {
-    holds(pod, "Ready")
+    condition(pod, "Ready").is_some()
 }
 
-fn holds(pod: &Pod, kind: &str) -> bool {
-    let conditions = pod
-        .status
-        .iter()
-        .flat_map(|status| status.conditions.iter().flatten());
+/// The condition of this type, if it is true.
+fn condition<'a>(pod: &'a Pod, kind: &str) -> Option<&'a PodCondition> {
+    let conditions = pod.status.as_ref()?.conditions.iter().flatten();
     conditions
         .into_iter()
-        .any(|condition| condition.type_ == kind && condition.status == "True")
+        .find(|condition| condition.type_ == kind && condition.status == "True")
 }
 
 /// The rank: the completion index of an Indexed Job.

@@ -123,18 +123,13 @@ fn add_to_runtime(schema: &mut Value) {
 /// Changes to the runtime are part of the objects that run; they take effect when a job that is held is let go.
 fn changed_only_while_held(field: &str) -> Value {
     let held = |of: &str| format!("(has({of}.suspend) && {of}.suspend)");
-    let given = |of: &str| format!("(has({of}.{field}) ? {of}.{field} : [])");
-    // The system notes in `time` when an entry last changed.
-    let same = match field {
-        "runtimePatches" => format!(
-            "size({new}) == size({old}) && {new}.all(n, {old}.exists(o, o.manager == n.manager \
-             && has(o.trainingRuntimeSpec) == has(n.trainingRuntimeSpec) \
-             && (!has(n.trainingRuntimeSpec) || o.trainingRuntimeSpec == n.trainingRuntimeSpec)))",
-            new = given("self"),
-            old = given("oldSelf"),
-        ),
-        _ => format!("{} == {}", given("self"), given("oldSelf")),
-    };
+    let there = |of: &str| format!("has({of}.{field})");
+    let same = format!(
+        "{} == {} && (!{} || self.{field} == oldSelf.{field})",
+        there("self"),
+        there("oldSelf"),
+        there("self"),
+    );
     json!({
         "rule": format!("{} || {} || ({same})", held("self"), held("oldSelf")),
         "message": format!("{field} can only be modified when the TrainJob is suspended before or after the update: \

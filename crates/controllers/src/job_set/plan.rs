@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use astrago_api::conditions::{job as job_condition, job_set as condition};
-use astrago_api::{JobSet, JobSetStatus, RestartStrategy, conditions as api_conditions};
+use astrago_api::{JobSet, JobSetStatus, RestartStrategy, conditions as api_conditions, labels};
 use astrago_plan::{jobs_of, service_of, volume_claims_of};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
@@ -24,7 +24,11 @@ use super::startup_policy::{Startup, startup};
 use super::success_policy;
 use crate::conditions::{Claim, set};
 use crate::events::{Notice, reference};
+use crate::fingerprint::suffix;
 use crate::ttl_policy::{Ttl, ttl};
+
+/// So many letters tell two templates of pods apart.
+const SHORT: usize = 12;
 
 /// What is to be done about a JobSet.
 #[derive(Debug, Default)]
@@ -81,7 +85,7 @@ pub(crate) fn plan(job_set: &JobSet, observed: &Observed, now: Timestamp) -> Pla
         let startup = startup(job_set, &status.replicated_jobs_status);
         note_startup(job_set, &startup, &mut status, &mut plan, now);
         note_suspension(job_set, hold, &mut status, &mut plan, now);
-        plan.patch = suspensions(job_set, hold, &children, &startup);
+        suspensions(job_set, hold, &children, &startup, &mut plan);
         if !leaving {
             create(job_set, observed, &children, &startup, &mut plan);
         }
@@ -312,13 +316,15 @@ fn note_suspension(
 }
 
 /// Holds the Jobs of a held set, and lets go those of the others that may start. On the way the pods' labels,
-/// annotations and placement follow the set's, which may have changed while it was held.
+/// annotations and placement follow the set's, which may have changed while it was held. What else changed in the pods
+/// cannot change in a Job: it is made anew.
 fn suspensions(
     job_set: &JobSet,
     hold: bool,
     children: &Children,
     startup: &Startup,
-) -> Vec<(Arc<Job>, Value)> {
+    plan: &mut Plan,
+) {
     let differing: Vec<_> = children
         .active
         .iter()
@@ -330,33 +336,55 @@ fn suspensions(
         let jobs = jobs_of(job_set, job_set.restarts()).into_iter();
         jobs.map(|job| (job.name_any(), job)).collect()
     };
-    let patch = |job: &Arc<Job>| {
+    for job in differing {
         if hold {
-            return Some((Arc::clone(job), json!({ "spec": { "suspend": true } })));
+            let patch = json!({ "spec": { "suspend": true } });
+            plan.patch.push((Arc::clone(job), patch));
+            continue;
         }
-        if !startup.allowed.iter().any(|name| name == template_of(job)) {
-            return None;
+        let allowed = startup.allowed.iter().any(|name| name == template_of(job));
+        let Some(wanted) = wanted.get(&job.name_any()).filter(|_| allowed) else {
+            continue;
+        };
+        let known = job.annotations().get(labels::POD_TEMPLATE);
+        if known.is_some_and(|known| *known != pods_in_short(wanted)) {
+            plan.delete.push(Arc::clone(job));
+        } else {
+            plan.patch.push((Arc::clone(job), release(wanted)));
         }
-        let wanted = wanted.get(job.metadata.name.as_deref()?)?;
-        let template = &wanted.spec.as_ref()?.template;
-        let (metadata, spec) = (template.metadata.as_ref(), template.spec.as_ref());
-        let release = json!({ "spec": {
-            "suspend": false,
-            "template": {
-                "metadata": {
-                    "labels": metadata.and_then(|metadata| metadata.labels.as_ref()),
-                    "annotations": metadata.and_then(|metadata| metadata.annotations.as_ref()),
-                },
-                "spec": {
-                    "nodeSelector": spec.and_then(|spec| spec.node_selector.as_ref()),
-                    "tolerations": spec.and_then(|spec| spec.tolerations.as_ref()),
-                    "schedulingGates": spec.and_then(|spec| spec.scheduling_gates.as_ref()),
-                },
+    }
+}
+
+/// The patch that lets a Job go as it is `wanted`.
+fn release(wanted: &Job) -> Value {
+    let template = wanted.spec.as_ref().map(|spec| &spec.template);
+    let metadata = template.and_then(|template| template.metadata.as_ref());
+    let spec = template.and_then(|template| template.spec.as_ref());
+    json!({ "spec": {
+        "suspend": false,
+        "template": {
+            "metadata": {
+                "labels": metadata.and_then(|metadata| metadata.labels.as_ref()),
+                "annotations": metadata.and_then(|metadata| metadata.annotations.as_ref()),
             },
-        } });
-        Some((Arc::clone(job), release))
-    };
-    differing.into_iter().filter_map(patch).collect()
+            "spec": {
+                "nodeSelector": spec.and_then(|spec| spec.node_selector.as_ref()),
+                "tolerations": spec.and_then(|spec| spec.tolerations.as_ref()),
+                "schedulingGates": spec.and_then(|spec| spec.scheduling_gates.as_ref()),
+            },
+        },
+    } })
+}
+
+/// What the pods of a Job are made of, in short, without what can change while it is held.
+fn pods_in_short(job: &Job) -> String {
+    let spec = job
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.template.spec.clone());
+    let mut spec = spec.unwrap_or_default();
+    (spec.node_selector, spec.tolerations, spec.scheduling_gates) = (None, None, None);
+    suffix(&[&json!(spec).to_string()], SHORT)
 }
 
 fn create(
@@ -381,7 +409,13 @@ fn create(
         startup.allowed.iter().any(|name| name == template_of(job))
             && !taken.contains(job.name_any().as_str())
     });
-    plan.create = missing.collect();
+    let marked = missing.map(|mut job| {
+        let mark = pods_in_short(&job);
+        job.annotations_mut()
+            .insert(labels::POD_TEMPLATE.into(), mark);
+        job
+    });
+    plan.create = marked.collect();
     if !plan.create.is_empty() {
         plan.claims = volume_claims_of(job_set);
     }

@@ -143,6 +143,9 @@ impl Work<'_> {
         if holds(&self.status, SUSPENDED).is_some() {
             self.status.start_time = None;
             self.state(SUSPENDED, false, "Resumed", "is resumed.");
+            // Clients show the last condition, whether it holds or not; until it runs, the job is only there.
+            let conditions = &mut self.status.conditions;
+            conditions.sort_by_key(|condition| condition.status == "True");
         }
         self.status
             .start_time

@@ -4,10 +4,11 @@ use astrago_api::legacy::PyTorchJob;
 use astrago_api::{JobSet, TrainJob};
 use astrago_testkit::{Plane, train_job};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use rstest::rstest;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const JOB: &str = "demo-node-0";
 
@@ -20,6 +21,17 @@ async fn hold(plane: &Plane, hold: bool) {
 fn holds(job: &TrainJob, kind: &str, status: &str) -> bool {
     let found = astrago_api::conditions::find(job.conditions(), kind);
     found.is_some_and(|found| found.status == status)
+}
+
+/// What `kubectl get trainjob` shows as STATE.
+async fn state(plane: &Plane) -> Option<String> {
+    let request =
+        http::Request::get("/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs/demo")
+            .header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+            .body(Vec::new())
+            .expect("a request");
+    let table: Value = plane.client.request(request).await.expect("a table");
+    table["rows"][0]["cells"][1].as_str().map(str::to_owned)
 }
 
 #[rstest]
@@ -46,6 +58,7 @@ async fn a_job_that_is_held_again_and_again_goes_on_and_completes(#[case] exit_c
                 holds(job, "Suspended", "True") && !job.is_suspending()
             })
             .await;
+        assert_eq!(state(&plane).await.as_deref(), Some("Suspended"));
         plane.until_none::<Pod>().await;
         hold(&plane, false).await;
         plane
@@ -53,12 +66,14 @@ async fn a_job_that_is_held_again_and_again_goes_on_and_completes(#[case] exit_c
                 holds(job, "Suspended", "False")
             })
             .await;
+        assert_eq!(state(&plane).await, None);
         let second = plane.node.running(JOB, 0).await;
         assert_ne!(first.uid(), second.uid());
     }
     plane.node.succeed(JOB, 0).await;
     plane.node.succeed(JOB, 1).await;
     plane.until_condition("demo", "Complete").await;
+    assert_eq!(state(&plane).await.as_deref(), Some("Complete"));
     let set: JobSet = plane.api().get("demo").await.expect("the set");
     assert_eq!(set.restarts(), 0);
 }
@@ -160,4 +175,25 @@ async fn a_v1_job_is_held_and_goes_on_without_a_verdict() {
             .iter()
             .all(|found| !["Failed", "Succeeded"].contains(&found.type_.as_str()))
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_budget_says_how_many_of_its_pods_may_go_now() {
+    let plane = Plane::start().await;
+    plane.run_controllers();
+    plane.create(&train_job("demo").nodes(2).build()).await;
+    let budget = json!({ "metadata": { "name": "budget" }, "spec": { "minAvailable": 1,
+        "selector": { "matchLabels": { "jobset.sigs.k8s.io/jobset-name": "demo" } } } });
+    let budget: PodDisruptionBudget = serde_json::from_value(budget).expect("a budget");
+    plane.create(&budget).await;
+    let allows = |count: i32| {
+        move |budget: &PodDisruptionBudget| {
+            let status = budget.status.as_ref();
+            status.is_some_and(|status| status.disruptions_allowed == Some(count))
+        }
+    };
+    plane.node.running(JOB, 0).await;
+    plane.until("allows one", "budget", allows(1)).await;
+    plane.node.succeed(JOB, 1).await;
+    plane.until("allows none", "budget", allows(0)).await;
 }

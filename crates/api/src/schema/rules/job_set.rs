@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use super::LONGEST_NAME;
 use crate::MOST_PODS;
 
 /// Why a Job may have failed, in the words of Kubernetes.
@@ -27,13 +28,14 @@ pub(super) fn add(schema: &mut Value) {
         rules.extend(of_policies());
         rules.extend(of_coordinator());
     }
-    for (place, longest) in [
-        ("network/properties/subdomain", 63),
-        ("replicatedJobs/items/properties/groupName", 63),
+    bound(spec);
+    for place in [
+        "network/properties/subdomain",
+        "replicatedJobs/items/properties/groupName",
     ] {
         if let Some(field) = spec.pointer_mut(&format!("/properties/{place}")) {
             field["pattern"] = json!(LABEL);
-            field["maxLength"] = json!(longest);
+            field["maxLength"] = json!(LONGEST_NAME);
         }
     }
     if let Some(manager) = spec.pointer_mut("/properties/managedBy") {
@@ -50,6 +52,37 @@ pub(super) fn add(schema: &mut Value) {
         "/properties/failurePolicy/properties/rules/items/properties/onJobFailureReasons/items";
     if let Some(reason) = spec.pointer_mut(reasons) {
         reason["enum"] = json!(REASONS);
+    }
+}
+
+/// Bounds lists and names, so that an API server can tell beforehand what the rules cost at most.
+fn bound(spec: &mut Value) {
+    let rules = "failurePolicy/properties/rules";
+    let lists = [
+        ("replicatedJobs".to_owned(), 64),
+        (
+            "successPolicy/properties/targetReplicatedJobs".to_owned(),
+            64,
+        ),
+        (rules.to_owned(), 20),
+        (format!("{rules}/items/properties/targetReplicatedJobs"), 64),
+    ];
+    for (place, most) in lists {
+        if let Some(list) = spec.pointer_mut(&format!("/properties/{place}")) {
+            list["maxItems"] = json!(most);
+            if list["items"]["type"] == "string" {
+                list["items"]["maxLength"] = json!(LONGEST_NAME);
+            }
+        }
+    }
+    for place in [
+        "replicatedJobs/items/properties/name",
+        "replicatedJobs/items/properties/dependsOn/items/properties/name",
+        "coordinator/properties/replicatedJob",
+    ] {
+        if let Some(name) = spec.pointer_mut(&format!("/properties/{place}")) {
+            name["maxLength"] = json!(LONGEST_NAME);
+        }
     }
 }
 

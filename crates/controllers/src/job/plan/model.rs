@@ -264,6 +264,8 @@ fn new_job(run: i64) -> Job {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn a_job_completes_whatever_is_done_to_it_and_only_its_own_errors_count(
         steps in prop::collection::vec(step(), 0..60),

@@ -321,6 +321,71 @@ fn a_suspended_job_loses_its_pods_and_no_failure_is_counted() {
     );
 }
 
+fn evicted(pod: &Arc<Pod>) -> Arc<Pod> {
+    disrupted(pod, "EvictionByEvictionAPI")
+}
+
+fn disrupted(pod: &Arc<Pod>, reason: &str) -> Arc<Pod> {
+    with(pod, |pod| {
+        let target = json!([{ "type": "DisruptionTarget", "status": "True", "reason": reason }]);
+        let status = pod.status.as_mut().expect("a status");
+        status.conditions = serde_json::from_value(target).expect("conditions");
+    })
+}
+
+/// One pod, no retries; the policy may have its own mind about evictions.
+#[rstest]
+#[case::evicted(evicted(&pod(0, 0, "Failed", START + 5)), json!([]), None)]
+#[case::deleted(terminating(&pod(0, 0, "Failed", START + 5)), json!([]), None)]
+#[case::ended_well_when_told(terminating(&pod(0, 0, "Succeeded", START + 5)), json!([]), None)]
+#[case::still_ends(terminating(&evicted(&pod(0, 0, "Running", 0))), json!([]), None)]
+#[case::node_shut_down_and_it_ended_well(disrupted(&pod(0, 0, "Succeeded", START + 5), "TerminationByKubelet"),
+    json!([]), None)]
+#[case::chosen_and_never_told(evicted(&pod(0, 0, "Succeeded", START + 5)), json!([]), Some("CompletionsReached"))]
+#[case::had_failed_before(terminating(&pod(0, 0, "Failed", START)), json!([]), Some("BackoffLimitExceeded"))]
+#[case::had_succeeded_before(terminating(&pod(0, 0, "Succeeded", START)), json!([]), Some("CompletionsReached"))]
+#[case::ignored_by_a_rule(evicted(&pod(0, 0, "Failed", START + 5)), json!([
+    { "action": "Ignore", "onPodConditions": [{ "type": "DisruptionTarget", "status": "True" }] }]), None)]
+#[case::fatal_by_a_rule(terminating(&evicted(&pod(0, 0, "Running", 0))), json!([
+    { "action": "FailJob", "onPodConditions": [{ "type": "DisruptionTarget", "status": "True" }] }]),
+    Some("PodFailurePolicy"))]
+#[case::its_exit_code_says_nothing(terminating(&pod(0, 0, "Failed", START + 5)), json!([
+    { "action": "FailJob", "onExitCodes": { "operator": "In", "values": [1] } }]), None)]
+fn a_pod_that_is_ended_on_purpose_is_no_verdict(
+    #[case] pod: Arc<Pod>,
+    #[case] rules: Value,
+    #[case] want: Option<&str>,
+) {
+    let mut spec = indexed(1);
+    spec["backoffLimit"] = json!(0);
+    spec["podFailurePolicy"] = json!({ "rules": rules });
+    let plan = decide(&job(spec, running()), vec![pod], START + 20);
+    let told = conditions(&plan);
+    assert_eq!(told.first().map(|(_, reason)| reason.as_str()), want);
+    if want.is_none() {
+        assert_eq!(plan.status.and_then(|status| status.failed), None);
+    }
+}
+
+#[test]
+fn a_job_beyond_the_limits_has_failed_with_the_field() {
+    let mut spec = indexed(1);
+    spec["parallelism"] = json!(i32::MAX);
+    let error = validate(Arc::new(job(spec.clone(), running()))).expect_err("too many");
+    let plan = refuse(&job(spec, running()), &error.to_string(), at(START));
+    assert!(holds(&plan, "Failed", "InvalidJob"));
+    let status = plan.status.expect("a status");
+    let told = &status.conditions.expect("conditions")[0].message;
+    let want = "spec.parallelism must be from 0 to 2000";
+    assert_eq!(told.as_deref(), Some(want));
+}
+
+#[test]
+fn pods_are_made_some_at_a_time() {
+    let plan = decide(&job(indexed(2_000), Value::Null), vec![], START);
+    assert_eq!(plan.create.len(), MOST_AT_ONCE);
+}
+
 #[test]
 fn the_deadline_ends_the_job() {
     let mut spec = indexed(1);

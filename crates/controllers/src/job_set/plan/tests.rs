@@ -173,6 +173,34 @@ fn a_finished_set_stops_what_still_runs_and_goes_when_its_time_is_up() {
 }
 
 #[test]
+fn a_job_whose_pods_changed_while_it_was_held_is_made_anew() {
+    let mut set = job_set(|_| {});
+    let suspended = json!({ "type": "Suspended", "status": "True", "reason": "x", "message": "",
+                            "lastTransitionTime": stamp(at(10)) });
+    let made = plan(&set, &observed(vec![]), at(5)).create.remove(0);
+    let mut held = (*job(
+        &job_set(|set| set["spec"]["suspend"] = json!(true)),
+        "data",
+        0,
+        "Suspended",
+    ))
+    .clone();
+    held.metadata.annotations = made.metadata.annotations;
+    set.status = serde_json::from_value(json!({ "conditions": [suspended] })).expect("a status");
+    let same = plan(&set, &observed(vec![Arc::new(held.clone())]), at(20));
+    assert_eq!((same.patch.len(), same.delete.len()), (1, 0));
+    let template = set.spec.replicated_jobs[0]
+        .template
+        .spec
+        .as_mut()
+        .expect("a job");
+    let pod = template.template.spec.get_or_insert_default();
+    pod.service_account_name = Some("other".into());
+    let changed = plan(&set, &observed(vec![Arc::new(held)]), at(20));
+    assert_eq!((changed.patch.len(), changed.delete.len()), (0, 1));
+}
+
+#[test]
 fn the_counts_of_a_finished_set_are_those_of_its_end_and_nothing_is_active() {
     let condition = json!({ "type": "Completed", "status": "True", "reason": "x", "message": "",
                             "lastTransitionTime": stamp(at(10)) });

@@ -290,6 +290,8 @@ fn a_held_job_keeps_nothing_and_its_time_begins_anew(#[case] clean: &str) {
         .iter()
         .find(|known| known.type_ == SUSPENDED);
     let suspended = suspended.expect("the condition stays");
+    let shown = status.conditions.last().expect("conditions");
+    assert_eq!(shown.type_, CREATED);
     let want = ("False", Some("PyTorchJobResumed"));
     assert_eq!(
         (suspended.status.as_str(), suspended.reason.as_deref()),
