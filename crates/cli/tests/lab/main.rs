@@ -263,7 +263,11 @@ where
         let all = api.list(&kube::api::ListParams::default()).await;
         let names = all.map_err(|error| error.to_string())?.into_iter();
         let names: Vec<String> = names.map(|object| object.name_any()).collect();
-        let own = |name: &str| name == "kube-root-ca.crt" || name.starts_with("sentinel");
+        // The setup of a framework is shared by all jobs of a namespace.
+        let own = |name: &str| {
+            let shared = ["kube-root-ca.crt", "pytorch-pet-setup"];
+            shared.contains(&name) || name.starts_with("sentinel")
+        };
         match names.iter().find(|name| !own(name)) {
             None => Ok(()),
             Some(_) => Err(format!("{names:?}")),

@@ -53,7 +53,9 @@ impl Server {
             .append(true)
             .open(self.folder.join("stderr.log"))
             .unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_astrago"));
+        let program = std::env::var_os("LAB_ASTRAGO");
+        let program = program.unwrap_or_else(|| env!("CARGO_BIN_EXE_astrago").into());
+        let mut command = Command::new(program);
         for name in [
             "ASTRAGO_SERVER",
             "ASTRAGO_TOKEN",
