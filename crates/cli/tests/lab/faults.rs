@@ -145,31 +145,35 @@ impl Place<'_> {
         Ok(())
     }
 
-    /// Strikes one pod of one of the jobs, if one runs.
+    /// Strikes one pod of one of the jobs, as soon as one runs; not at all when none does for a while.
     async fn on_a_pod(&mut self, fault: Fault, random: &mut StdRng) {
-        let pods: Vec<(String, String)> = processes::pods(&self.server.data).into_iter().collect();
-        let Some((pod, name)) = pods.choose(random) else {
+        let mut found = Vec::new();
+        for _ in 0..30 {
+            for (pod, name) in processes::pods(&self.server.data) {
+                let processes = match fault {
+                    Fault::KillRank => processes::ranks(&pod),
+                    _ => processes::supervisors(&pod),
+                };
+                found.extend(processes.into_iter().map(|id| (id, name.clone())));
+            }
+            if !found.is_empty() {
+                break;
+            }
+            pause(100).await;
+        }
+        let Some((id, name)) = found.choose(random) else {
             return;
         };
-        let found = match fault {
-            Fault::KillRank => processes::ranks(pod),
-            _ => processes::supervisors(pod),
-        };
-        let Some(id) = found.choose(random) else {
-            return;
-        };
-        let of = |job: &&Job| {
-            name.strip_prefix(&job.name)
-                .is_some_and(|rest| rest.starts_with('-'))
-        };
-        self.note(&format!("  {name} ({pod}), process {id}"));
+        self.note(&format!("  process {id} of {name}"));
         if fault == Fault::StopSupervisor {
             send(*id, Signal::STOP);
             pause(random.random_range(0..2000)).await;
             send(*id, Signal::CONT);
             return;
         }
-        if let Some(job) = self.jobs.iter().find(of) {
+        let rest = |job: &Job| name.strip_prefix(&job.name).map(str::to_owned);
+        let is_of = |job: &&Job| rest(job).is_some_and(|rest| rest.starts_with('-'));
+        if let Some(job) = self.jobs.iter().find(is_of) {
             job.disturb();
         }
         send(*id, Signal::KILL);

@@ -73,11 +73,13 @@ fn nothing_is_lost_or_done_twice_whatever_is_killed() {
         descriptors: None,
     };
     lab.disk = faults::mount(&lab.server.data);
-    let until = minutes.map(|minutes| Duration::from_mins(minutes));
+    let until = minutes.map(Duration::from_mins);
     let found = runtime.block_on(lab.run(seed, until, kills));
     if let Err(finding) = found {
         let log = lab.server.log();
         let kept = folder.keep();
+        let _ = lab.server.end(Signal::KILL);
+        processes::kill(&lab.server.data);
         println!("the server's last words:\n{log}\n");
         println!("what was done:\n{}", lab.timeline.join("\n"));
         let data = kept.join("data");
@@ -154,7 +156,7 @@ impl Lab {
             .map(|number| {
                 let job = Job::new(format!("round-{round}-{number}"));
                 let before = random.random_range(0..1000);
-                let length = random.random_range(200..2500);
+                let length = random.random_range(200..6000);
                 (job, before, length, random.random_bool(0.3))
             })
             .collect();

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use rustix::process::Signal;
 use serde_json::Value;
+
+use crate::server::send;
 
 /// The pods that the node has a folder of: their uids, and their names.
 pub(crate) fn pods(data: &Path) -> BTreeMap<String, String> {
@@ -58,6 +61,14 @@ pub(crate) fn supervisors(pod: &str) -> Vec<u32> {
 pub(crate) fn ranks(pod: &str) -> Vec<u32> {
     let found = Process::all().filter(|process| process.trains(pod));
     found.map(|process| process.id).collect()
+}
+
+/// Ends all pods of a data folder.
+pub(crate) fn kill(data: &Path) {
+    let mark = data.join("node/pods").display().to_string();
+    for process in Process::all().filter(|process| process.supervises(&mark)) {
+        send(process.id, Signal::KILL);
+    }
 }
 
 /// Everything that should not be there when no job is: processes, mounts, cgroups, files.

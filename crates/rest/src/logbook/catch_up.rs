@@ -34,7 +34,7 @@ pub(super) fn sweep(context: &Context) {
 }
 
 /// The jobs that are over, while their record or their logs do not say so.
-pub(super) fn unsettled(context: &Context) -> Vec<(Key, bool)> {
+pub(super) fn unsettled(context: &Context) -> Vec<Key> {
     let known = context.history.finished().unwrap_or_default();
     let tables = context.world.read();
     let is_settled = |key: &Key, uid: &str| {
@@ -50,17 +50,17 @@ pub(super) fn unsettled(context: &Context) -> Vec<(Key, bool)> {
     current
         .chain(legacy)
         .filter(|(key, uid)| !is_settled(key, uid.as_deref().unwrap_or_default()))
-        .map(|(key, _)| (key, false))
+        .map(|(key, _)| key)
         .collect()
 }
 
 /// The jobs whose logs are not known to be complete.
-pub(super) fn open(context: &Context) -> Vec<(Key, bool)> {
+pub(super) fn open(context: &Context) -> Vec<Key> {
     let live = context.logbook.live();
     let tables = context.world.read();
     let jobs = tables.jobs.iter();
     let open = jobs.filter(|(_, job)| job.uid().is_some_and(|uid| live.contains(&uid)));
-    open.map(|(key, _)| (key.clone(), false)).collect()
+    open.map(|(key, _)| key.clone()).collect()
 }
 
 /// Closes the logs of attempts whose containers are gone, and whose logs are gone with them.

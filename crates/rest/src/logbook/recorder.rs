@@ -60,7 +60,8 @@ pub(crate) async fn run(context: Arc<Context>) {
             Some(key) = endings.recv() => { running.remove(&key); }
             _ = look.tick() => {
                 placed_jobs(&context, &mut jobs);
-                jobs.extend(catch_up::open(&context));
+                let open = catch_up::open(&context).into_iter();
+                jobs.extend(open.map(|key| (key, false)));
             }
             change = changes.recv() => {
                 gather(&context, change, &mut jobs);
@@ -133,7 +134,8 @@ fn all_jobs(context: &Context, jobs: &mut BTreeMap<Key, bool>) {
     let legacy = legacy.filter(|(_, shown)| !shown.job.is_finished());
     jobs.extend(legacy.map(|(key, _)| (key, false)));
     drop(tables);
-    jobs.extend(catch_up::unsettled(context));
+    let unsettled = catch_up::unsettled(context).into_iter();
+    jobs.extend(unsettled.map(|key| (key, false)));
 }
 
 fn gather(
