@@ -40,6 +40,13 @@ test-steady: setup ui ## The Rust tests twenty times, alone and beside load (ROU
 fresh: ## The README's commands in a bare Debian with an empty home (needs root)
 	scripts/fresh
 
+# As long as LAB_MINUTES or LAB_KILLS say. A finding names its LAB_SEED, which makes the same decisions again.
+lab: export LAB_SEED ?= $(shell date +%s)
+lab: export LAB_MINUTES ?= $(if $(LAB_KILLS),,60)
+lab: export ASTRAGO_EGRESS ?= on
+lab: ui ## Kill and disturb all of `astrago up` for an hour, and look for what it lost (LAB_MINUTES, LAB_KILLS, LAB_SEED)
+	$(CARGO) test $(LOCKED) --release --workspace --test lab -- --nocapture
+
 test-cluster: setup ui ## The end-to-end tests on a real Kubernetes control plane with Kubeflow Trainer
 	scripts/cluster-build
 	scripts/cluster-test
@@ -74,4 +81,4 @@ fmt: ## Format the code
 gen: ## Write the generated files anew
 	$(CARGO) xtask gen
 
-.PHONY: help build run ui test test-ui test-steady fresh test-cluster screenshots check check-ui bench fuzz setup fmt gen
+.PHONY: help build run ui test test-ui test-steady lab fresh test-cluster screenshots check check-ui bench fuzz setup fmt gen

@@ -154,6 +154,35 @@ impl History {
         })
     }
 
+    /// The jobs whose record says that they are over.
+    pub(crate) fn finished(&self) -> Result<BTreeSet<String>> {
+        self.with(|connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT uid FROM job WHERE json_extract(record, '$.detail.state') IN ('Complete', 'Failed')",
+            )?;
+            let rows = statement.query_map([], |row| row.get(0))?;
+            rows.collect::<Result<_, _>>().map_err(Error::from)
+        })
+    }
+
+    /// Notes that TrainJobs which are not among `present` are gone, and returns all that are.
+    pub(crate) fn sweep(&self, present: &BTreeSet<String>, now: Timestamp) -> Result<Vec<String>> {
+        self.with(|connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT uid FROM job WHERE json_extract(record, '$.manifest.kind') = 'TrainJob'",
+            )?;
+            let rows = statement.query_map([], |row| row.get(0))?;
+            let mut gone: Vec<String> = rows.collect::<Result<_, _>>()?;
+            gone.retain(|uid| !present.contains(uid));
+            let mut statement = connection
+                .prepare_cached("UPDATE job SET gone_at = ?2 WHERE uid = ?1 AND gone_at IS NULL")?;
+            for uid in &gone {
+                statement.execute(params![uid, now.as_second()])?;
+            }
+            Ok(gone)
+        })
+    }
+
     /// The newest record of a name.
     pub(crate) fn find(&self, namespace: &str, name: &str) -> Result<Option<Record>> {
         let found: Option<(String, Option<String>)> = self.with(|connection| {
@@ -340,6 +369,22 @@ mod tests {
             code: Some("print()".to_owned()),
             events: Vec::new(),
         }
+    }
+
+    #[test]
+    fn jobs_that_went_unseen_are_noted_as_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let history = History::open(folder.path()).unwrap();
+        for (uid, kind) in [("1", "TrainJob"), ("2", "TrainJob"), ("3", "PyTorchJob")] {
+            let mut record = record(uid, uid, 10);
+            record.manifest = json!({ "kind": kind });
+            history.put(&record, at(11)).unwrap();
+        }
+        let present = BTreeSet::from(["2".to_owned()]);
+        assert_eq!(history.sweep(&present, at(20)).unwrap(), ["1"]);
+        assert_eq!(history.archived(None, 10).unwrap().len(), 1);
+        assert_eq!(history.finished().unwrap().len(), 3);
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! An attempt is the pod's creation time and its container's restart count, so that the names
 //! sort in the order in which the attempts ran.
 
+mod catch_up;
 mod pieces;
 pub(crate) mod recorder;
 mod reports;

@@ -13,7 +13,7 @@ use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Error, Result};
 use crate::context::Context;
@@ -25,20 +25,26 @@ pub(super) struct Belongings {
     client: Client,
     namespace: String,
     made: Vec<Belonging>,
+    /// Whether what an interrupted request of the same name left is taken over.
+    takes_over: bool,
 }
 
 struct Belonging {
     resource: ApiResource,
     name: String,
     uid: Option<String>,
+    /// Made by an earlier request, which was interrupted.
+    found: bool,
 }
 
 impl Belongings {
-    pub(super) fn new(context: &Context, namespace: &str) -> Self {
+    /// To take over what is left, the caller must be the only one who makes a job of this name.
+    pub(super) fn new(context: &Context, namespace: &str, takes_over: bool) -> Self {
         Self {
             client: context.client.clone(),
             namespace: namespace.to_owned(),
             made: Vec::new(),
+            takes_over,
         }
     }
 
@@ -57,23 +63,29 @@ impl Belongings {
             return Ok(true);
         };
         let api: Api<K> = Api::namespaced(caller.clone(), &self.namespace);
-        match api.create(&PostParams::default(), object).await {
-            Ok(made) => {
-                self.made.push(Belonging {
-                    resource: ApiResource::erase::<K>(&()),
-                    name: made.name_any(),
-                    uid: made.uid(),
-                });
-                Ok(true)
+        let (made, found) = match api.create(&PostParams::default(), object).await {
+            Ok(made) => (made, false),
+            Err(error) if is_conflict(&error) && self.takes_over => {
+                match api.get_opt(&object.name_any()).await {
+                    Ok(Some(left)) if is_left(&left, object) => (left, true),
+                    _ => return Ok(false),
+                }
             }
-            Err(error) if is_conflict(&error) => Ok(false),
-            Err(error) => Err(Error::cluster(action, error)),
-        }
+            Err(error) if is_conflict(&error) => return Ok(false),
+            Err(error) => return Err(Error::cluster(action, error)),
+        };
+        self.made.push(Belonging {
+            resource: ApiResource::erase::<K>(&()),
+            name: made.name_any(),
+            uid: made.uid(),
+            found,
+        });
+        Ok(true)
     }
 
     /// Removes everything again: the job never came to be.
     pub(super) async fn remove(self) {
-        for belonging in &self.made {
+        for belonging in self.made.iter().filter(|belonging| !belonging.found) {
             let Belonging { name, uid, .. } = belonging;
             let parameters = DeleteParams::default().preconditions(Preconditions {
                 uid: uid.clone(),
@@ -122,6 +134,27 @@ impl Belongings {
 
     fn api(&self, belonging: &Belonging) -> Api<DynamicObject> {
         Api::namespaced_with(self.client.clone(), &self.namespace, &belonging.resource)
+    }
+}
+
+/// Whether an object is what a request like this one made before it was interrupted: it has no owner yet,
+/// and everything that is wanted.
+fn is_left<K: Resource + Serialize>(found: &K, wanted: &K) -> bool {
+    let content = |object: &K| {
+        let mut value = serde_json::to_value(object).unwrap_or_default();
+        value["metadata"] = json!({ "labels": object.labels() });
+        value
+    };
+    found.owner_references().is_empty() && has(&content(found), &content(wanted))
+}
+
+/// Whether a value has all of another one. The API server adds defaults to what it is given.
+fn has(found: &Value, wanted: &Value) -> bool {
+    match (found, wanted) {
+        (Value::Object(found), Value::Object(wanted)) => wanted
+            .iter()
+            .all(|(name, wanted)| found.get(name).is_some_and(|found| has(found, wanted))),
+        _ => found == wanted,
     }
 }
 

@@ -118,6 +118,14 @@ async fn make(
     namespaces::ensure(context, caller, &request.namespace, &request.user).await?;
     let client = context.gate.client(caller);
     let now = context.now();
+    // One request for a name at a time, so that what is there of it already was left by one that is over.
+    let name = request.name.as_ref();
+    let named = name.map(|name| format!("{}/{name}", request.namespace));
+    let named = named.map(|name| context.idempotency.lock(&name));
+    let _alone = match &named {
+        Some(lock) => Some(lock.lock().await),
+        None => None,
+    };
     let mut suffix = None;
     for _ in 0..NAME_ATTEMPTS {
         let name = candidate(request, now, suffix.as_deref());
@@ -129,7 +137,7 @@ async fn make(
         }
         let dialect = context.cluster().dialect;
         let made = manifest::build(request, &name, dialect, labels, annotations);
-        match submit(context, &client, &request.namespace, made).await? {
+        match submit(context, &client, &request.namespace, made, named.is_some()).await? {
             Submitted::Created(created_at) => {
                 return Ok(CreateResponse {
                     status: "success".to_owned(),
@@ -162,6 +170,7 @@ async fn submit(
     client: &Client,
     namespace: &str,
     made: manifest::Manifests,
+    named: bool,
 ) -> Result<Submitted> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     if let Some(system) = &made.system {
@@ -180,7 +189,7 @@ async fn submit(
         Some((runtime, train_job)) => (Some(runtime), train_job),
         None => (None, made.train_job),
     };
-    let mut belongings = Belongings::new(context, namespace);
+    let mut belongings = Belongings::new(context, namespace, named);
     let reserved = async {
         Ok(belongings
             .make(client, made.code.as_ref(), "store the training code")

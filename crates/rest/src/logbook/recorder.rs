@@ -9,6 +9,9 @@
 //!
 //! A line is written once: a task that goes on after a break or a restart of this process skips
 //! as many lines as the file has.
+//!
+//! Every log comes to its end: what a restart of this process interrupted is taken up again, and what
+//! nobody can read any more is closed as it is ([`catch_up`]).
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{File, OpenOptions};
@@ -23,7 +26,7 @@ use kube::api::LogParams;
 use kube::{Api, ResourceExt};
 use tokio::sync::{broadcast, watch};
 
-use super::{Attempt, Live, Logbook, Metrics, line};
+use super::{Attempt, Live, Logbook, Metrics, catch_up, line};
 use crate::app;
 use crate::context::Context;
 use crate::view::Job;
@@ -48,13 +51,18 @@ pub(crate) async fn run(context: Arc<Context>) {
     let (ended, mut endings) = tokio::sync::mpsc::unbounded_channel();
     let mut look = tokio::time::interval_at(tokio::time::Instant::now() + LOOK, LOOK);
     let mut jobs: BTreeMap<Key, bool> = BTreeMap::new();
+    catch_up::sweep(&context);
     all_jobs(&context, &mut jobs);
     loop {
         keep(&context, std::mem::take(&mut jobs), &mut running, &ended).await;
         tokio::select! {
             () = context.stop.cancelled() => return,
             Some(key) = endings.recv() => { running.remove(&key); }
-            _ = look.tick() => placed_jobs(&context, &mut jobs),
+            _ = look.tick() => {
+                placed_jobs(&context, &mut jobs);
+                let open = catch_up::open(&context).into_iter();
+                jobs.extend(open.map(|key| (key, false)));
+            }
             change = changes.recv() => {
                 gather(&context, change, &mut jobs);
                 tokio::time::sleep(GATHER).await;
@@ -81,6 +89,7 @@ async fn keep(
         let job = Job::find(&context.world.read(), &key);
         if let Some(job) = job {
             context.logbook.report(&job.job);
+            catch_up::close(context, &job, running);
             for (attempt, pod) in started(&job) {
                 let id = (job.job.uid().unwrap_or_default(), attempt);
                 if context.logbook.is_complete(&id.0, &id.1) || !running.insert(id.clone()) {
@@ -124,6 +133,9 @@ fn all_jobs(context: &Context, jobs: &mut BTreeMap<Key, bool>) {
     let legacy = tables.legacy.list(None).into_iter();
     let legacy = legacy.filter(|(_, shown)| !shown.job.is_finished());
     jobs.extend(legacy.map(|(key, _)| (key, false)));
+    drop(tables);
+    let unsettled = catch_up::unsettled(context).into_iter();
+    jobs.extend(unsettled.map(|key| (key, false)));
 }
 
 fn gather(
@@ -401,7 +413,7 @@ impl Logbook {
         }
     }
 
-    fn complete(&self, uid: &str, attempt: &Attempt) {
+    pub(super) fn complete(&self, uid: &str, attempt: &Attempt) {
         if let Err(error) = File::create(self.path(uid, attempt).with_extension("end")) {
             tracing::warn!(uid, %error, "failed to mark a log as complete; it will be read again");
         }

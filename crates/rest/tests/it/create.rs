@@ -379,6 +379,55 @@ async fn a_fault_in_the_middle_of_create_leaves_nothing_of_it() {
 }
 
 #[tokio::test]
+async fn a_request_that_a_crash_interrupted_can_be_sent_again() {
+    let site = Site::start().await;
+    let mut form = form_a("kim", "user-kim");
+    (form["name"], form["checkpoint"]) = (json!("demo"), json!(true));
+    site.post("/api/trainjob/create", ADMIN, &form).await.ok();
+    let client = site.plane.client.clone();
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "user-kim");
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(client, "user-kim");
+    let (mut map, mut claim) = (
+        code_of(&maps, "demo").await,
+        claims.get("demo-checkpoints").await.unwrap(),
+    );
+    site.delete("/api/trainjob/demo?namespace=user-kim", ADMIN)
+        .await
+        .ok();
+    eventually("its belongings are gone", || async {
+        let map = maps.get_opt("demo-train-script").await.unwrap();
+        let claim = claims.get_opt("demo-checkpoints").await.unwrap();
+        if map.is_none() && claim.is_none() {
+            Ok(())
+        } else {
+            Err("not yet".to_owned())
+        }
+    })
+    .await;
+    // As they were before there was a job to own them.
+    for metadata in [&mut map.metadata, &mut claim.metadata] {
+        (
+            metadata.uid,
+            metadata.resource_version,
+            metadata.owner_references,
+        ) = (None, None, None);
+    }
+    claim.metadata.finalizers = None;
+    maps.create(&PostParams::default(), &map).await.unwrap();
+    claims.create(&PostParams::default(), &claim).await.unwrap();
+
+    let mut other = form.clone();
+    other["training_code"] = json!("print('something else')");
+    let answer = site.post("/api/trainjob/create", ADMIN, &other).await;
+    assert_eq!(answer.status, StatusCode::CONFLICT, "{}", answer.text);
+    site.post("/api/trainjob/create", ADMIN, &form).await.ok();
+    let map = code_of(&maps, "demo").await;
+    assert_eq!(map.owner_references().len(), 1);
+    let answer = site.post("/api/trainjob/create", ADMIN, &form).await;
+    assert_eq!(answer.status, StatusCode::CONFLICT, "{}", answer.text);
+}
+
+#[tokio::test]
 async fn a_job_whose_answer_was_lost_keeps_its_code() {
     let met = Arc::new(AtomicUsize::new(0));
     let site = Site::start_with(|options| {

@@ -69,10 +69,20 @@ impl Site {
         }
     }
 
-    /// Ends the REST API and starts it anew on the same data.
-    pub(crate) async fn restart_with(&mut self, change: impl Fn(&mut Options)) {
+    /// Ends the REST API; the rest of the plane goes on.
+    pub(crate) async fn stop(&self) {
         self.stop.cancel();
         self.rest.stopped().await;
+    }
+
+    /// Where the REST API keeps what remains of jobs.
+    pub(crate) fn history(&self) -> &std::path::Path {
+        self.folder.path()
+    }
+
+    /// Ends the REST API and starts it anew on the same data.
+    pub(crate) async fn restart_with(&mut self, change: impl Fn(&mut Options)) {
+        self.stop().await;
         self.stop = CancellationToken::new();
         self.rest = serve(&self.plane, &self.folder, &self.stop, &change).await;
         self.router = self.rest.router();

@@ -2,12 +2,16 @@
 
 use std::sync::{Arc, Mutex};
 
+use astrago_api::TrainJob;
 use astrago_testkit::eventually;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::routing::post;
+use http_body_util::BodyExt;
+use kube::Api;
+use kube::api::DeleteParams;
 use ring::hmac;
 use serde_json::{Value, json};
 
@@ -130,6 +134,64 @@ async fn the_end_of_a_job_is_told_once_with_a_valid_signature() {
         .await;
     assert!(listed[0].get("secret").is_none(), "{listed}");
     assert_eq!(listed[0]["pending"], 0);
+}
+
+#[tokio::test]
+async fn what_happened_while_the_server_was_away_is_known_afterwards() {
+    let private = |options: &mut astrago_rest::Options| options.private_webhooks = true;
+    let mut site = Site::start_with(private).await;
+    site.plane.run_controllers();
+    let receiver = Receiver::start(&[]).await;
+    webhook(&site, &receiver.url, &json!([])).await;
+    job(&site, "ended").await;
+    job(&site, "deleted").await;
+    let mut deleted = Value::Null;
+    for name in ["ended", "deleted"] {
+        site.plane.node.running(&format!("{name}-node-0"), 0).await;
+        let path = format!("/api/trainjobs/{name}?namespace=default");
+        let running = |job: &Value| job["state"] == "Running";
+        deleted = site.until(&path, ADMIN, running).await;
+    }
+    site.stop().await;
+    // It was stopped in the middle of a log.
+    let logs = site
+        .history()
+        .join("logs")
+        .join(deleted["uid"].as_str().unwrap());
+    std::fs::create_dir_all(&logs).unwrap();
+    std::fs::write(
+        logs.join("00000.000000000010-0000.log"),
+        "2025-11-05T13:00:00Z one\n",
+    )
+    .unwrap();
+    let jobs: Api<TrainJob> = Api::namespaced(site.plane.client.clone(), "default");
+    jobs.delete("deleted", &DeleteParams::default())
+        .await
+        .unwrap();
+    site.plane.node.succeed("ended-node-0", 0).await;
+    eventually("the end of the job", || async {
+        let job = jobs.get("ended").await.unwrap();
+        if job.is_finished() {
+            Ok(())
+        } else {
+            Err(format!("{:?}", job.status))
+        }
+    })
+    .await;
+
+    site.restart_with(private).await;
+    assert_eq!(receiver.events(1).await, ["completed"]);
+    site.until("/api/trainjobs?archived=true", ADMIN, |list| {
+        let jobs = list["items"].as_array().into_iter().flatten();
+        jobs.filter(|job| job["name"] == "deleted").count() == 1
+    })
+    .await;
+    // Whoever follows the log comes to its end.
+    let stream = "/api/trainjobs/deleted/logs/stream?namespace=default";
+    let stream = site.send(Method::GET, stream, ADMIN, None, &[]).await;
+    let body = stream.into_body().collect().await.unwrap().to_bytes();
+    let body = String::from_utf8_lossy(&body);
+    assert!(body.contains("one"), "{body}");
 }
 
 #[tokio::test]
