@@ -56,19 +56,20 @@ pub(crate) fn answer(core: &Core, path: &str, parts: &Parts) -> Result<Response>
 
 /// Whether everything works, or what does not.
 fn ready(core: &Core) -> Response {
-    let mut failed = String::new();
+    let mut failed = Vec::new();
     if !core.store.is_writable() {
-        failed += "[-]store failed: it cannot be written; reads go on\n";
+        failed.push("[-]store failed: it cannot be written; reads go on\n".to_owned());
     }
-    for task in supervise::lost(core) {
-        failed += &format!("[-]{task} failed: see the log, and start the server anew\n");
-    }
+    let lost = supervise::lost(core).into_iter();
+    failed.extend(
+        lost.map(|task| format!("[-]{task} failed: see the log, and start the server anew\n")),
+    );
     if failed.is_empty() {
         return respond::text(StatusCode::OK, "ok");
     }
     respond::text(
         StatusCode::INTERNAL_SERVER_ERROR,
-        failed + "readyz check failed\n",
+        failed.concat() + "readyz check failed\n",
     )
 }
 

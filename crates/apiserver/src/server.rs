@@ -231,7 +231,10 @@ mod tests {
         });
         ended.recv().await.unwrap();
         assert_eq!((begun.load(Ordering::Relaxed), ready().await), (3, 200));
-        supervise::run("two", &server.core, async { None.expect("a bug") });
+        supervise::run("two", &server.core, async {
+            let nothing = "".chars().next();
+            nothing.map(drop).expect("a bug");
+        });
         while ready().await == 200 {
             tokio::task::yield_now().await;
         }
