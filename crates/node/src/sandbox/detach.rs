@@ -42,15 +42,12 @@ fn mount_point(line: &str) -> Option<PathBuf> {
     while let Some((first, after)) = rest.split_first() {
         let code = after.get(..3).filter(|_| *first == b'\\');
         let code = code.and_then(|digits| std::str::from_utf8(digits).ok());
-        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[3..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
+        if let Some(byte) = code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            bytes.push(byte);
+            rest = &after[3..];
+        } else {
+            bytes.push(*first);
+            rest = after;
         }
     }
     Some(PathBuf::from(OsString::from_vec(bytes)))

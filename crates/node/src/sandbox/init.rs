@@ -12,8 +12,10 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use nix::errno::Errno;
+use nix::mount::{MsFlags, mount};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
@@ -42,6 +44,22 @@ pub(super) fn rename() {
     name.resize(usize::try_from(end.saturating_sub(start)).unwrap_or(0), 0);
     if let Ok(memory) = File::options().write(true).open("/proc/self/mem") {
         let _ = memory.write_all_at(&name, start);
+    }
+}
+
+/// Lets `/proc/1/fd/1`, where hooks write what is to stand in the container's log, lead to the program's
+/// streams: those of process 1 itself are closed, and hidden. In the container's root, before it is entered.
+pub(super) fn lend_streams() {
+    let folder = Path::new("proc/1/fd");
+    let quiet = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    let data = Some("mode=755,size=4k,nr_inodes=8");
+    // A kernel that does not allow it takes a comfort away.
+    if mount(Some("tmpfs"), folder, Some("tmpfs"), quiet, data).is_ok() {
+        for stream in 0..3 {
+            let target = format!("/proc/{PROGRAM}/fd/{stream}");
+            let _ = std::os::unix::fs::symlink(target, folder.join(stream.to_string()));
+        }
+        let _ = sys::mount_attributes(folder, sys::READ_ONLY, false);
     }
 }
 

@@ -290,6 +290,7 @@ fn enter(container: &ContainerSpec, root: &Path, identity: Identity) -> Result<(
     std::env::set_current_dir(root).map_err(Error::system("enter the root folder"))?;
     become_root(identity)?;
     processes()?;
+    init::lend_streams();
     if container.read_only_root {
         protect(container)?;
     }

@@ -323,7 +323,7 @@ fn process_one_waits_for_orphans_passes_signals_on_and_keeps_its_secrets() {
         "(bash -c 'echo $$ > /tmp/orphan' &); \
         until [ -s /tmp/orphan ] && [ ! -d /proc/$(cat /tmp/orphan) ]; do sleep 0.05; done; \
         tr '\\0' ' ' < /proc/1/cmdline; echo; \
-        for f in exe fd/0 environ root/etc maps; do cat /proc/1/$f >/dev/null 2>&1 && echo /proc/1/$f can be read; done; \
+        for f in exe mem environ root/etc maps; do cat /proc/1/$f >/dev/null 2>&1 && echo /proc/1/$f can be read; done; \
         trap 'echo usr1; exit 5' USR1; kill -USR1 1; while :; do sleep 0.05; done",
     );
     spec.containers[0].capabilities_add = vec!["SYS_PTRACE".into()];
