@@ -17,7 +17,7 @@ use crate::job::validate::validate;
 const RANKS: i32 = 3;
 const GRACE: i64 = 30;
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 enum Step {
     Hold,
     Release,
