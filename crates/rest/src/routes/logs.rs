@@ -71,7 +71,7 @@ async fn worker(
     });
     Ok((
         [(CONTENT_TYPE, "application/json")],
-        between(head, pieces, "\"}"),
+        between(head, pieces, "\"}").await?,
     ))
 }
 
@@ -112,7 +112,7 @@ async fn merged(
     let lines = logs::merged(&context, &caller, &key, worker, &selection).await?;
     if by_line {
         let pieces = lines.map_ok(|lines| lines.iter().map(|line| json(line) + "\n").collect());
-        let body = between(String::new(), pieces, "");
+        let body = between(String::new(), pieces, "").await?;
         return Ok(([(CONTENT_TYPE, "application/x-ndjson")], body));
     }
     let head = format!("{{\"trainjob_name\":{},\"lines\":[", json(&key.name));
@@ -129,18 +129,30 @@ async fn merged(
     });
     Ok((
         [(CONTENT_TYPE, "application/json")],
-        between(head, pieces, "]}"),
+        between(head, pieces, "]}").await?,
     ))
 }
 
-/// A body of a head, what comes, and a tail; nothing of it is held.
-fn between(
+/// A short answer is sent as one, with its length; a longer one as it is read.
+const SHORT: usize = 1 << 20;
+
+/// A body of a head, what comes, and a tail.
+async fn between(
     head: String,
     pieces: impl Stream<Item = io::Result<String>> + Send + 'static,
     tail: &str,
-) -> Body {
+) -> Result<Body> {
+    let mut pieces = Box::pin(pieces);
+    let mut text = head;
+    while text.len() < SHORT {
+        match pieces.next().await {
+            Some(piece) => text.push_str(&piece.map_err(Error::disk)?),
+            None => return Ok(Body::from(text + tail)),
+        }
+    }
     let ends = |text: String| futures::stream::once(async { Ok(text) });
-    Body::from_stream(ends(head).chain(pieces).chain(ends(tail.to_owned())))
+    let whole = ends(text).chain(pieces).chain(ends(tail.to_owned()));
+    Ok(Body::from_stream(whole))
 }
 
 fn json(value: &(impl Serialize + ?Sized)) -> String {
