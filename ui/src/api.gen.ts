@@ -82,7 +82,8 @@ export interface paths {
         /** The namespaces that the caller may see. */
         get: operations["namespaces"];
         put?: never;
-        post?: never;
+        /** Make a namespace that belongs to the caller. Jobs go there only when it is named. */
+        post: operations["create_namespace"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1224,7 +1225,10 @@ export interface components {
             command: string[];
             failure?: components["schemas"]["Failure"] | null;
             image?: string | null;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description How often it may be restarted: as asked for, or as its runtime has it.
+             */
             max_restarts?: number | null;
             /** @description The latest value of each metric. */
             metrics: components["schemas"]["Metric"][];
@@ -1234,6 +1238,7 @@ export interface components {
              */
             metrics_left_out?: number;
             nodes: components["schemas"]["JobNode"][];
+            previous_failure?: components["schemas"]["Failure"] | null;
             /** @description The digest of the folder that it runs, where it was given one. */
             snapshot?: string | null;
             timeline: components["schemas"]["Timeline"];
@@ -1425,6 +1430,10 @@ export interface components {
             quota?: components["schemas"]["Quota"] | null;
             user?: string | null;
         };
+        NewNamespace: {
+            /** @example experiments */
+            name: string;
+        };
         NewToken: {
             /**
              * Format: int64
@@ -1442,6 +1451,8 @@ export interface components {
             name: string;
             /** @description Otherwise `user-{name}`. */
             namespace?: string | null;
+            /** @description Gives a user that exists a new token, and takes the one before it away. */
+            rotate?: boolean;
         };
         NodeInfo: {
             architecture: string;
@@ -1951,6 +1962,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Namespace"][];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    create_namespace: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewNamespace"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewNamespace"];
                 };
             };
             "4XX": {
@@ -2636,7 +2678,7 @@ export interface operations {
                 namespace?: string;
                 /** @description The rank, 0 by default */
                 worker?: number;
-                /** @description Only so many lines from the end */
+                /** @description Only so many lines from the end; 100000 by default */
                 tail?: number;
                 /** @description Only the last so many seconds */
                 since?: number;
@@ -2902,12 +2944,14 @@ export interface operations {
                 namespace?: string;
                 /** @description One worker only */
                 worker?: number;
-                /** @description Only so many lines from the end */
+                /** @description Only so many lines from the end; 100000 by default, but with `format=ndjson` */
                 tail?: number;
                 /** @description Only the last so many seconds */
                 since?: number;
                 /** @description The attempt before this one */
                 previous?: boolean;
+                /** @description `ndjson` for one JSON object per line, without an end to how many */
+                format?: string;
             };
             header?: never;
             path: {

@@ -7,7 +7,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use job::{Apply, Code, Jobs, Logs, Named, Run, User, UserCommand};
+pub(crate) use job::{
+    Apply, Code, Delete, Jobs, Logs, Named, Namespace, NamespaceCommand, Run, User, UserCommand,
+    Volume,
+};
 pub(crate) use server::{
     Controller, ControllersAlone, LogFormat, Logging, NodeAlone, Oidc, Serve, Switch, Tls, Up,
 };
@@ -16,17 +19,34 @@ use crate::commands::backup::{Backup, Restore};
 use crate::commands::migrate::MigrateArgs;
 use crate::commands::preview::PreviewArgs;
 
+/// The heading of what every command takes, apart from a command's own.
+const GLOBAL: &str = "Global options";
+
+const FIRST_STEPS: &str = "\
+First steps:
+  astrago doctor            what this machine can do, and what it lacks
+  astrago up                start everything here, with a web page
+  astrago run train.py      train, in another terminal; --nodes 2 for two nodes
+  astrago jobs              what runs, waits and ran";
+
 /// Distributed training with only training code: on this machine, or on a cluster.
 #[derive(Debug, Parser)]
-#[command(name = "astrago", version, about, max_term_width = 100)]
+#[command(
+    name = "astrago",
+    version,
+    about,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    after_help = FIRST_STEPS
+)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) connection: Connection,
     /// How to print answers
-    #[arg(short, long, global = true, value_enum)]
+    #[arg(short, long, global = true, value_enum, help_heading = GLOBAL)]
     pub(crate) output: Option<Format>,
     /// When to use colours
-    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto)]
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, help_heading = GLOBAL)]
     pub(crate) color: Colour,
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -34,6 +54,7 @@ pub(crate) struct Arguments {
 
 /// Where the server is and who is asking.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = GLOBAL)]
 pub(crate) struct Connection {
     /// Address of the REST API; otherwise this machine's `astrago up`
     #[arg(long, global = true, env = "ASTRAGO_SERVER", value_name = "URL")]
@@ -47,7 +68,7 @@ pub(crate) struct Connection {
     /// Data folder of this machine's `astrago up`
     #[arg(long, global = true, env = "ASTRAGO_DATA_DIR", value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Namespace of the job; otherwise your own
+    /// Namespace to work in; otherwise the one chosen with `astrago namespace use`, or your own
     #[arg(
         short,
         long,
@@ -56,6 +77,16 @@ pub(crate) struct Connection {
         value_name = "NAME"
     )]
     pub(crate) namespace: Option<String>,
+    /// So many seconds a server may take to answer before it counts as gone
+    #[arg(
+        long,
+        global = true,
+        env = "ASTRAGO_TIMEOUT",
+        value_name = "SECONDS",
+        default_value_t = 30,
+        value_parser = clap::value_parser!(u64).range(1..=86_400)
+    )]
+    pub(crate) timeout: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -95,14 +126,16 @@ pub(crate) enum Command {
     Logs(Logs),
     /// Show what happened to a job
     Events(Named),
-    /// Delete a job, its pods and its code
-    Delete(Named),
+    /// Delete jobs, their pods and their code
+    Delete(Delete),
     /// Hold a job: its pods go, the job stays
     Suspend(Named),
     /// Let a held job go on
     Resume(Named),
     /// Start a job again, as a new job with the same code and settings
     Restart(Named),
+    /// List, make or choose namespaces
+    Namespace(Namespace),
     /// List the machines and what runs on them
     Nodes,
     /// List the runtimes

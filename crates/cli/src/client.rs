@@ -7,11 +7,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use astrago_rest::model::{ErrorBody, WhoAmI};
-use reqwest::{Method, RequestBuilder, StatusCode};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+use tokio_util::bytes::Bytes;
 
 use crate::args::Connection;
+use crate::chosen;
 use crate::exit::Failure;
 use crate::up::data::{DataDir, Endpoints};
 
@@ -21,8 +24,19 @@ pub(crate) struct Client {
     http: reqwest::Client,
     base: String,
     token: Option<String>,
+    /// The namespace that was named, or chosen before.
     namespace: Option<String>,
+    /// What choices are remembered for: an address, or the folder of this machine's server.
+    place: String,
+    /// So long the server may say nothing.
+    patience: Duration,
 }
+
+/// An archive may take so long to send, and nothing is heard meanwhile.
+const UPLOAD: Duration = Duration::from_hours(1);
+
+/// A live stream says something every ten seconds; after so long without a word it is broken.
+const SILENCE: Duration = Duration::from_secs(30);
 
 impl Client {
     /// Connects to the server that is asked for, or to this machine's; fails when there is none.
@@ -46,16 +60,14 @@ impl Client {
         };
         let token = connection.token.clone().or_else(|| read_token(&data));
         let client = Self::new(&endpoints.rest, token, connection)?;
-        // The file outlives a server that was killed.
-        let alive = client
-            .http
-            .get(client.url("/healthz"))
-            .timeout(Duration::from_secs(3))
-            .send()
-            .await;
-        Ok(alive
-            .is_ok_and(|answer| answer.status().is_success())
-            .then_some(client))
+        let asked = client.http.get(client.url("/healthz")).send();
+        match timeout(client.patience, asked).await {
+            Ok(Ok(answer)) => Ok(answer.status().is_success().then_some(client)),
+            // The file outlives a server that was killed.
+            Ok(Err(_)) => Ok(None),
+            // It is there, and must not be taken for one that is not.
+            Err(_) => Err(client.silent().into()),
+        }
     }
 
     pub(crate) fn new(
@@ -65,30 +77,30 @@ impl Client {
     ) -> Result<Self> {
         // Installing it twice is refused and harmless.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = reqwest::Client::builder()
-            .connect_timeout(Duration::from_secs(10))
-            .no_proxy();
-        if let Some(path) = &connection.ca_cert {
-            let authority = std::fs::read(path)
-                .map_err(anyhow::Error::from)
-                .and_then(|pem| Ok(reqwest::Certificate::from_pem_bundle(&pem)?))
-                .with_context(|| {
-                    Failure::theirs(format!("--ca-cert {} cannot be used", path.display()))
-                        .hint("it must be a readable PEM file")
-                })?;
-            builder = builder.tls_certs_merge(authority);
-        }
-        let http = builder.build().context("failed to set up HTTP")?;
+        let patience = Duration::from_secs(connection.timeout);
+        let place = match &connection.server {
+            Some(server) => server.clone(),
+            None => DataDir::locate(connection.data_dir.as_deref())?
+                .display()
+                .to_string(),
+        };
+        let namespace = connection
+            .namespace
+            .clone()
+            .filter(|name| !name.is_empty())
+            .or_else(|| chosen::read(&place));
         let base = if server.contains("://") {
             server.to_owned()
         } else {
             format!("http://{server}")
         };
         Ok(Self {
-            http,
+            http: http(connection)?,
             base: base.trim_end_matches('/').to_owned(),
             token,
-            namespace: connection.namespace.clone(),
+            namespace,
+            place,
+            patience,
         })
     }
 
@@ -96,13 +108,27 @@ impl Client {
         &self.base
     }
 
-    /// The namespace to work in: as given, or the caller's own.
+    /// The namespace that was named, or chosen before; `None` for the caller's own.
+    pub(crate) fn named_namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    /// The namespace to work in: as named, as chosen before, or the caller's own.
     pub(crate) async fn namespace(&self) -> Result<String> {
-        if let Some(namespace) = &self.namespace {
-            return Ok(namespace.clone());
+        match &self.namespace {
+            Some(namespace) => Ok(namespace.clone()),
+            None => self.own_namespace().await,
         }
+    }
+
+    pub(crate) async fn own_namespace(&self) -> Result<String> {
         let me: WhoAmI = self.get("/api/whoami", &[]).await?;
-        Ok(me.namespace.unwrap_or_else(|| "default".to_owned()))
+        Ok(own(&me))
+    }
+
+    /// Remembers a namespace to work in with this server, or forgets it.
+    pub(crate) fn choose(&self, namespace: Option<&str>) -> Result<()> {
+        chosen::write(&self.place, namespace)
     }
 
     pub(crate) async fn get<T: DeserializeOwned>(
@@ -145,7 +171,8 @@ impl Client {
             .request(Method::POST, path, query)
             .header("content-type", "application/gzip")
             .body(archive);
-        self.json(request).await
+        let answer = self.send(request, UPLOAD.max(self.patience)).await?;
+        self.read(answer).await
     }
 
     /// An answer whose body is read as it comes.
@@ -154,12 +181,12 @@ impl Client {
         path: &str,
         query: &[(&str, String)],
         after: Option<&str>,
-    ) -> Result<reqwest::Response> {
+    ) -> Result<Response> {
         let mut request = self.request(Method::GET, path, query);
         if let Some(after) = after {
             request = request.header("last-event-id", after);
         }
-        self.send(request).await
+        self.send(request, self.patience).await
     }
 
     fn request(&self, method: Method, path: &str, query: &[(&str, String)]) -> RequestBuilder {
@@ -182,26 +209,80 @@ impl Client {
     }
 
     async fn json<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T> {
-        let answer = self.send(request).await?;
-        answer
-            .json()
-            .await
-            .context("failed to read the server's answer")
+        let answer = self.send(request, self.patience).await?;
+        self.read(answer).await
     }
 
-    async fn send(&self, request: RequestBuilder) -> Result<reqwest::Response> {
-        let answer = request.send().await.map_err(|error| {
-            let failure = Failure::ours(format!("failed to reach the server at {}", self.base))
-                .hint("is it running? `astrago up` starts one on this machine");
-            anyhow::Error::from(error).context(failure)
-        })?;
+    async fn read<T: DeserializeOwned>(&self, mut answer: Response) -> Result<T> {
+        let mut body = Vec::new();
+        while let Some(chunk) = self.next(&mut answer, self.patience).await? {
+            body.extend_from_slice(&chunk);
+        }
+        serde_json::from_slice(&body).context("failed to understand the server's answer")
+    }
+
+    /// The next piece of a live stream; `None` at its end.
+    pub(crate) async fn live(&self, answer: &mut Response) -> Result<Option<Bytes>> {
+        self.next(answer, SILENCE.max(self.patience)).await
+    }
+
+    async fn next(&self, answer: &mut Response, patience: Duration) -> Result<Option<Bytes>> {
+        match timeout(patience, answer.chunk()).await {
+            Ok(Ok(chunk)) => Ok(chunk),
+            Ok(Err(error)) => {
+                let failure = Failure::ours(format!("the connection to {} broke", self.base));
+                Err(anyhow::Error::from(error).context(failure))
+            }
+            Err(_) => Err(self.silent().into()),
+        }
+    }
+
+    fn silent(&self) -> Failure {
+        let seconds = self.patience.as_secs();
+        let message = format!("the server at {} says nothing for {seconds} s", self.base);
+        Failure::ours(message)
+            .hint("it hangs, or has too much to do; --timeout SECONDS waits longer")
+    }
+
+    async fn send(&self, request: RequestBuilder, patience: Duration) -> Result<Response> {
+        let answer = match timeout(patience, request.send()).await {
+            Ok(answer) => answer.map_err(|error| {
+                let failure = Failure::ours(format!("failed to reach the server at {}", self.base))
+                    .hint("is it running? `astrago up` starts one on this machine");
+                anyhow::Error::from(error).context(failure)
+            })?,
+            Err(_) => return Err(self.silent().into()),
+        };
         let status = answer.status();
         if status.is_success() {
             return Ok(answer);
         }
-        let text = answer.text().await.unwrap_or_default();
+        let text = timeout(patience, answer.text()).await;
+        let text = text.map(Result::unwrap_or_default).unwrap_or_default();
         Err(refusal(status, &text).into())
     }
+}
+
+fn http(connection: &Connection) -> Result<reqwest::Client> {
+    let mut builder = reqwest::Client::builder()
+        .connect_timeout(Duration::from_secs(10))
+        .no_proxy();
+    if let Some(path) = &connection.ca_cert {
+        let authority = std::fs::read(path)
+            .map_err(anyhow::Error::from)
+            .and_then(|pem| Ok(reqwest::Certificate::from_pem_bundle(&pem)?))
+            .with_context(|| {
+                Failure::theirs(format!("--ca-cert {} cannot be used", path.display()))
+                    .hint("it must be a readable PEM file")
+            })?;
+        builder = builder.tls_certs_merge(authority);
+    }
+    builder.build().context("failed to set up HTTP")
+}
+
+/// The namespace of somebody's jobs; administrators have none of their own.
+pub(crate) fn own(me: &WhoAmI) -> String {
+    me.namespace.clone().unwrap_or_else(|| "default".to_owned())
 }
 
 /// Percent-encodes a part of an address.
@@ -256,4 +337,37 @@ fn read_token(data: &Path) -> Option<String> {
         .ok()
         .map(|text| text.trim().to_owned())
         .filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    fn connection(server: String) -> Connection {
+        Connection {
+            server: Some(server),
+            token: None,
+            ca_cert: None,
+            data_dir: None,
+            namespace: None,
+            timeout: 1,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_hangs_is_given_up_with_a_sentence() {
+        // It takes connections and never says a word.
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = format!("http://{}", listener.local_addr().unwrap());
+        let mut client = Client::connect(&connection(server.clone())).await.unwrap();
+        client.patience = Duration::from_millis(50);
+        let error = client.namespace().await.unwrap_err();
+        let failure = error.downcast_ref::<Failure>().unwrap();
+        let want = format!("the server at {server} says nothing for 0 s");
+        assert_eq!((failure.message.clone(), failure.code), (want, 2));
+        let streamed = client.stream("/api/trainjobs/stream", &[], None).await;
+        assert!(streamed.is_err());
+    }
 }

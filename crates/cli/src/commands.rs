@@ -3,11 +3,13 @@
 mod apply;
 pub(crate) mod backup;
 mod code;
+mod delete;
 mod doctor;
 mod job;
 mod jobs;
 mod logs;
 pub(crate) mod migrate;
+mod namespace;
 pub(crate) mod preview;
 mod run;
 mod user;
@@ -56,14 +58,14 @@ async fn perform(arguments: Arguments) -> Result<ExitCode> {
         Command::Serve(serve) => server::serve(&connection, &serve).await?,
         Command::Controllers(alone) => server::controllers(&alone).await?,
         Command::Node(alone) => server::node(&connection, &alone).await?,
-        Command::Run(run) => return run::run(&connection, &run).await,
+        Command::Run(run) => return run::run(&connection, asked, &run).await,
         Command::Code(wanted) => code::code(&connection, &wanted).await?,
         Command::Jobs(list) => jobs::list(&connection, format, &list).await?,
         Command::Nodes => jobs::nodes(&connection, format).await?,
         Command::Runtimes => jobs::runtimes(&connection, format).await?,
         Command::Job(named) => job::show(&connection, format, &named.name).await?,
         Command::Events(named) => job::events(&connection, format, &named.name).await?,
-        Command::Delete(named) => job::delete(&connection, format, &named.name).await?,
+        Command::Delete(wanted) => delete::delete(&connection, format, &wanted).await?,
         Command::Suspend(named) => job::act(&connection, format, &named.name, "suspend").await?,
         Command::Resume(named) => job::act(&connection, format, &named.name, "resume").await?,
         Command::Restart(named) => job::restart(&connection, format, &named.name).await?,
@@ -79,6 +81,9 @@ async fn perform(arguments: Arguments) -> Result<ExitCode> {
             .map_err(|error| Failure::theirs(error.to_string()))?;
         }
         Command::Migrate(wanted) => migrate::run(&wanted)?,
+        Command::Namespace(wanted) => {
+            namespace::namespace(&connection, format, &wanted.command).await?;
+        }
         Command::Apply(wanted) => apply::apply(&connection, &wanted).await?,
         Command::User(user) => user::user(&connection, format, &user.command).await?,
         Command::Backup(wanted) => backup::backup(&connection, &wanted)?,

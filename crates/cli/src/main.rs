@@ -5,6 +5,7 @@
 //! of their own.
 
 mod args;
+mod chosen;
 mod client;
 mod commands;
 mod config;

@@ -14,13 +14,21 @@ pub(crate) fn print<T: Serialize>(
     value: &T,
     table: impl FnOnce(bool) -> String,
 ) -> Result<()> {
-    let text = match format {
+    write(&render(format, value, table)?)
+}
+
+/// The same as a text.
+pub(crate) fn render<T: Serialize>(
+    format: Format,
+    value: &T,
+    table: impl FnOnce(bool) -> String,
+) -> Result<String> {
+    Ok(match format {
         Format::Table => table(false),
         Format::Wide => table(true),
         Format::Json => serde_json::to_string_pretty(value)? + "\n",
         Format::Yaml => serde_saphyr::to_string(value)?,
-    };
-    write(&text)
+    })
 }
 
 /// Writes to standard output; a reader that went away is the caller's to notice.

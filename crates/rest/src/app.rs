@@ -73,12 +73,14 @@ pub(crate) enum Error {
     Conflict(String),
     #[error("too many requests; come back in {0} s")]
     TooManyRequests(u64),
-    /// The disk of the API server is full; the text says what to do.
+    /// The disk of the API server, or our own, is full; the text says what to do.
     #[error("{0}")]
     Full(String),
-    #[error("failed to {operation}: the API server is not available")]
+    #[error("failed to {operation}: {reason}")]
     Unavailable {
         operation: &'static str,
+        /// What the API server says, where it says anything.
+        reason: String,
         source: kube::Error,
     },
     #[error("failed to {operation}")]
@@ -97,6 +99,10 @@ impl Error {
 
     /// The history or the logs on our own disk failed us.
     pub(crate) fn disk(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        if is_full(&error) {
+            let text = "no space is left on the disk of the server; make room there";
+            return Self::Full(text.to_owned());
+        }
         Self::Internal {
             operation: "read the history",
             source: Box::new(error),
@@ -140,6 +146,7 @@ impl Error {
         let kube::Error::Api(status) = &error else {
             return Self::Unavailable {
                 operation,
+                reason: "the API server is not available".to_owned(),
                 source: error,
             };
         };
@@ -171,6 +178,11 @@ impl Error {
             507 => Self::Full(message),
             503 | 504 => Self::Unavailable {
                 operation,
+                reason: if message.is_empty() {
+                    "the API server is not available".to_owned()
+                } else {
+                    message
+                },
                 source: error,
             },
             _ => Self::Internal {
@@ -199,6 +211,16 @@ impl Error {
     }
 }
 
+/// Whether something could not be written because the disk is full.
+fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
+    let full = |error: &(dyn std::error::Error + 'static)| {
+        let input = error.downcast_ref::<std::io::Error>();
+        input.is_some_and(|error| error.kind() == std::io::ErrorKind::StorageFull)
+            || error.to_string().contains("database or disk is full")
+    };
+    std::iter::successors(Some(error), |error| error.source()).any(full)
+}
+
 fn summary(fields: &[FieldError]) -> String {
     match fields {
         [] => "the request is invalid".to_owned(),
@@ -209,5 +231,29 @@ fn summary(fields: &[FieldError]) -> String {
             first.message,
             rest.len()
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn what_the_api_server_says_is_passed_on() {
+        let said = "the store cannot take writes: no space left on the device";
+        let status = Status {
+            code: 503,
+            message: said.to_owned(),
+            ..Status::default()
+        };
+        let error = Error::cluster("create the TrainJob", kube::Error::Api(Box::new(status)));
+        assert_eq!(
+            error.to_string(),
+            format!("failed to create the TrainJob: {said}")
+        );
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        assert!(matches!(Error::disk(full), Error::Full(_)));
     }
 }

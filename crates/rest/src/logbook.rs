@@ -77,11 +77,12 @@ impl Attempt {
 pub(crate) struct Logbook {
     root: PathBuf,
     live: Mutex<HashMap<String, Live>>,
+    /// Wake those who follow a job, by its uid; there is one while somebody does.
+    signs: Mutex<HashMap<String, watch::Sender<()>>>,
 }
 
 /// A job whose log grows.
 struct Live {
-    grown: watch::Sender<u64>,
     metrics: Metrics,
     reported: Reported,
 }
@@ -93,6 +94,7 @@ impl Logbook {
         Ok(Self {
             root,
             live: Mutex::default(),
+            signs: Mutex::default(),
         })
     }
 
@@ -216,10 +218,19 @@ impl Logbook {
         }
     }
 
-    /// Tells when the log of a job grows; `None` when it no longer does.
-    pub(crate) fn grows(&self, uid: &str) -> Option<watch::Receiver<u64>> {
-        let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        live.get(uid).map(|live| live.grown.subscribe())
+    /// Tells when there is news of a job, whether or not its log has begun.
+    pub(crate) fn grows(&self, uid: &str) -> watch::Receiver<()> {
+        let mut signs = self.signs.lock().unwrap_or_else(PoisonError::into_inner);
+        signs.retain(|_, sign| sign.receiver_count() > 0);
+        let sign = signs.entry(uid.to_owned());
+        sign.or_insert_with(|| watch::channel(()).0).subscribe()
+    }
+
+    fn tell(&self, uid: &str) {
+        let signs = self.signs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sign) = signs.get(uid) {
+            sign.send_replace(());
+        }
     }
 
     /// Where a job stands, by what it prints. Rank 0 speaks for all, as it does in most programs.

@@ -30,8 +30,8 @@ pub use self::people::{
     User, WhoAmI,
 };
 pub use self::place::{
-    Claim, ClaimRequest, Fit, FitVerdict, Namespace, NodeInfo, Preset, Priority, Queue, QueueEntry,
-    Quota, Runtime, SecretInfo, SecretRequest,
+    Claim, ClaimRequest, Fit, FitVerdict, Namespace, NewNamespace, NodeInfo, Preset, Priority,
+    Queue, QueueEntry, Quota, Runtime, SecretInfo, SecretRequest,
 };
 pub use self::usage::{UsageOverTime, UsagePoint, UsageSeries};
 pub use self::webhook::{Notification, TestedWebhook, Webhook, WebhookEvent, WebhookRequest};

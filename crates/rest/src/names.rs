@@ -8,6 +8,8 @@ pub(crate) const ASTRAGO: &str = "astrago";
 pub(crate) const USER: &str = "astrago.io/user";
 /// Label on a user's Secret: the namespace that they were given.
 pub(crate) const USER_NAMESPACE: &str = "astrago.io/user-namespace";
+/// Label on a namespace: it is the one that its user was given, and not another that they made.
+pub(crate) const HOME: &str = "astrago.io/home";
 /// Annotation on a token: what its user calls it.
 pub(crate) const TOKEN_NAME: &str = "astrago.io/token-name";
 /// Label: the framework that the form named.

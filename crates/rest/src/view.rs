@@ -38,6 +38,8 @@ pub(crate) struct Job {
     pub(crate) per_node: Amounts,
     pub(crate) num_nodes: i64,
     pub(crate) framework: Option<String>,
+    /// Whether the runtime that it names does not exist.
+    pub(crate) lacks_runtime: bool,
     /// What is special about a job of the Training Operator v1.
     pub(crate) legacy: Option<Shown>,
 }
@@ -62,6 +64,15 @@ impl Job {
             .get(names::FRAMEWORK)
             .cloned()
             .or_else(|| runtime?.labels().get(labels::FRAMEWORK).cloned());
+        let named = &job.spec.runtime_ref;
+        let lacks_runtime = match named.kind() {
+            "ClusterTrainingRuntime" => runtime.is_none(),
+            "TrainingRuntime" => {
+                let own = Key::new(&key.namespace, &named.name);
+                tables.runtimes.get(&own).is_none()
+            }
+            _ => false,
+        };
         let mut pods = tables.pods.of_job(key);
         // A v1 job may have the same name.
         pods.retain(|pod| pod.labels().contains_key(labels::JOBSET_NAME));
@@ -83,6 +94,7 @@ impl Job {
             per_node,
             num_nodes: i64::from(num_nodes),
             framework,
+            lacks_runtime,
             legacy: None,
             job,
         })
@@ -99,6 +111,7 @@ impl Job {
             pods,
             num_nodes: shown.num_nodes,
             framework: Some(shown.kind.framework.to_owned()),
+            lacks_runtime: false,
             legacy: Some(shown),
         }
     }
@@ -315,6 +328,31 @@ impl Job {
             Some((pod.uid().unwrap_or_default(), usage))
         });
         used.collect()
+    }
+}
+
+impl Timeline {
+    /// The same for a job that trained before: only its first attempt was queued and started, and all
+    /// the time since belongs to its training.
+    pub(crate) fn after(self, first: &Self) -> Self {
+        let (Some(queued), Some(starting), Some(_)) = (
+            first.queued_seconds,
+            first.starting_seconds,
+            first.training_seconds,
+        ) else {
+            return self;
+        };
+        let all = [
+            self.queued_seconds,
+            self.starting_seconds,
+            self.training_seconds,
+        ];
+        let all: i64 = all.into_iter().flatten().sum();
+        Self {
+            queued_seconds: Some(queued),
+            starting_seconds: Some(starting),
+            training_seconds: Some((all - queued - starting).max(0)),
+        }
     }
 }
 

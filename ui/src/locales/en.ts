@@ -573,6 +573,7 @@ export const en = {
     running: '{{running}} of {{wanted}} nodes run',
     restarting: 'restart {{restarts}}',
     waiting_for_pods: 'waits for its pods',
+    no_runtime: 'the runtime {{runtime}} does not exist',
     starting: 'starts',
     complete: 'complete',
     deadline: 'took longer than its deadline',

@@ -572,6 +572,7 @@ export const ko: Messages = {
     running: '노드 {{wanted}}개 중 {{running}}개가 실행 중입니다.',
     restarting: '{{restarts}}번째 재시작 중입니다.',
     waiting_for_pods: '파드가 만들어지기를 기다립니다.',
+    no_runtime: '런타임 {{runtime}}이(가) 없습니다.',
     starting: '시작하는 중입니다.',
     complete: '정상적으로 완료되었습니다.',
     deadline: '제한 시간을 넘겼습니다.',

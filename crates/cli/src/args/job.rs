@@ -19,7 +19,7 @@ pub(crate) struct Run {
     /// Start so many processes on each node, with torchrun; otherwise one, with python
     #[arg(long, visible_alias = "nproc", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) nproc_per_node: Option<u16>,
-    /// pytorch, tensorflow, horovod, deepspeed, jax, xgboost or mlx; otherwise guessed from the imports
+    /// pytorch (or torch), tensorflow, horovod, deepspeed, jax, xgboost or mlx; otherwise guessed from the imports
     #[arg(long, value_name = "NAME")]
     pub(crate) framework: Option<String>,
     /// A runtime other than the framework's own
@@ -52,9 +52,24 @@ pub(crate) struct Run {
     /// Keep a folder over restarts, named to the script as CHECKPOINT_DIR; it goes with the job
     #[arg(long)]
     pub(crate) checkpoint: bool,
+    /// End the job as failed after this time, such as 90m, 12h or a number of seconds
+    #[arg(long, value_parser = seconds, value_name = "TIME")]
+    pub(crate) deadline: Option<i64>,
+    /// Higher goes first in the queue
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) priority: Option<i64>,
+    /// Mount a volume claim of the namespace (repeatable)
+    #[arg(long = "volume", value_parser = volume, value_name = "CLAIM:PATH[:ro]")]
+    pub(crate) volumes: Vec<Volume>,
+    /// Any other field of POST /api/trainjob/create (repeatable)
+    #[arg(long = "set", value_parser = pair, value_name = "FIELD=VALUE")]
+    pub(crate) set: Vec<(String, String)>,
     /// Name of the job; otherwise made of user and time
     #[arg(long)]
     pub(crate) name: Option<String>,
+    /// Make the namespace if it does not exist
+    #[arg(long)]
+    pub(crate) create_namespace: bool,
     /// Submit and return at once
     #[arg(long, short)]
     pub(crate) detach: bool,
@@ -82,6 +97,28 @@ pub(crate) struct Jobs {
     /// At most so many
     #[arg(long, default_value_t = 100)]
     pub(crate) limit: usize,
+    /// Jobs that are gone, too, as far as their records are kept
+    #[arg(long)]
+    pub(crate) deleted: bool,
+    /// Show it again whenever it changes, until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Delete {
+    /// Names of the jobs
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    pub(crate) names: Vec<String>,
+    /// All jobs of the namespace
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// With --all: only those in this state
+    #[arg(long, requires = "all")]
+    pub(crate) state: Option<String>,
+    /// Do not ask
+    #[arg(short, long)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -100,7 +137,7 @@ pub(crate) struct Logs {
     /// One worker only
     #[arg(long, value_name = "N", conflicts_with = "all")]
     pub(crate) worker: Option<i64>,
-    /// All workers, in the order of time (the default)
+    /// All workers together, in the order of time; the default
     #[arg(long)]
     pub(crate) all: bool,
     /// The attempt before this one
@@ -133,6 +170,9 @@ pub(crate) enum UserCommand {
         /// May do everything
         #[arg(long)]
         admin: bool,
+        /// Give a user that exists a new token, and take the one before it away
+        #[arg(long)]
+        rotate: bool,
     },
     /// List the users
     List,
@@ -141,4 +181,83 @@ pub(crate) enum UserCommand {
         /// Name of the user
         name: String,
     },
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Namespace {
+    #[command(subcommand)]
+    pub(crate) command: NamespaceCommand,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum NamespaceCommand {
+    /// List the namespaces that you may see
+    List,
+    /// Make a namespace
+    Create {
+        /// Its name
+        name: String,
+    },
+    /// Work in this namespace from now on, on this machine and with this server
+    Use {
+        /// Its name; without one, your own again
+        name: Option<String>,
+    },
+}
+
+/// A volume claim and where it appears.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Volume {
+    pub(crate) claim: String,
+    pub(crate) path: String,
+    pub(crate) read_only: bool,
+}
+
+fn volume(text: &str) -> Result<Volume, String> {
+    let parts: Vec<&str> = text.split(':').collect();
+    let (claim, path, read_only) = match parts[..] {
+        [claim, path] | [claim, path, "rw"] => (claim, path, false),
+        [claim, path, "ro"] => (claim, path, true),
+        _ => ("", "", false),
+    };
+    if claim.is_empty() || !path.starts_with('/') {
+        return Err("must have the form CLAIM:/PATH or CLAIM:/PATH:ro".to_owned());
+    }
+    Ok(Volume {
+        claim: claim.to_owned(),
+        path: path.to_owned(),
+        read_only,
+    })
+}
+
+/// A time as people write it, in seconds.
+fn seconds(text: &str) -> Result<i64, String> {
+    let wrong = || format!("{text:?} must be a time such as 90m, 12h or 3600");
+    if let Ok(seconds) = text.parse() {
+        return Ok(seconds);
+    }
+    let span: jiff::SignedDuration = text.parse().map_err(|_| wrong())?;
+    Some(span.as_secs())
+        .filter(|seconds| *seconds > 0)
+        .ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_volumes_are_read_as_people_write_them() {
+        assert_eq!(seconds("90m"), Ok(5_400));
+        assert_eq!(seconds("1h 30m"), Ok(5_400));
+        assert_eq!(seconds("3600"), Ok(3_600));
+        assert!(seconds("soon").is_err());
+        let read = |text: &str| volume(text).map(|it| (it.claim, it.path, it.read_only));
+        let want = |read_only| Ok(("data".to_owned(), "/data".to_owned(), read_only));
+        assert_eq!(read("data:/data"), want(false));
+        assert_eq!(read("data:/data:ro"), want(true));
+        for wrong in ["data", "data:relative", ":/data", "data:/data:xx"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -17,12 +17,20 @@ pub(crate) struct Event {
 impl Events {
     /// Takes in bytes and returns the events that are complete.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<Event> {
+        // What was looked at before has no end, but for a line break that may be half of one.
+        let mut from = self.buffer.len().saturating_sub(1);
         self.buffer.extend_from_slice(bytes);
         let mut events = Vec::new();
-        while let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
-            let block: Vec<u8> = self.buffer.drain(..end + 2).collect();
-            events.extend(parse(&block));
+        let mut start = 0;
+        while let Some(at) = self.buffer[from..]
+            .windows(2)
+            .position(|pair| pair == b"\n\n")
+        {
+            let end = from + at + 2;
+            events.extend(parse(&self.buffer[start..end]));
+            (start, from) = (end, end);
         }
+        self.buffer.drain(..start);
         events
     }
 }

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use astrago_rest::model::{CreateResponse, Deleted, JobDetail, JobEvent, JobStatus};
+use astrago_rest::model::{CreateResponse, JobDetail, JobEvent, JobStatus, Usage};
 use owo_colors::OwoColorize;
 use serde_json::Value;
 
-use super::jobs::colour;
+use super::jobs::state;
 use crate::args::{Connection, Format};
 use crate::client::{Client, escape};
 use crate::output::{self, bytes, dash, duration, short};
@@ -49,16 +49,6 @@ fn event_row(event: &JobEvent) -> Vec<String> {
     ]
 }
 
-/// `astrago delete NAME`.
-pub(crate) async fn delete(connection: &Connection, format: Format, name: &str) -> Result<()> {
-    let (client, query) = connect(connection).await?;
-    let address = format!("/api/trainjob/{}", escape(name));
-    let deleted: Deleted = client.delete(&address, &query).await?;
-    output::print(format, &deleted, |_| {
-        format!("deleted {}\n", deleted.trainjob_name)
-    })
-}
-
 /// `astrago suspend NAME`, `astrago resume NAME`.
 pub(crate) async fn act(
     connection: &Connection,
@@ -70,8 +60,16 @@ pub(crate) async fn act(
     let status: JobStatus = client
         .post(&path(name, &format!("/{action}")), &query, None::<&Value>)
         .await?;
+    let namespace = &query[0].1;
+    let done = match action {
+        "suspend" => "suspended",
+        _ => "resumed",
+    };
     output::print(format, &status, |_| {
-        format!("{}: {}\n", status.trainjob_name, status.message)
+        format!(
+            "{done} {} in namespace {namespace}: {}\n",
+            status.trainjob_name, status.message
+        )
     })
 }
 
@@ -82,7 +80,10 @@ pub(crate) async fn restart(connection: &Connection, format: Format, name: &str)
         .post(&path(name, "/restart"), &query, None::<&Value>)
         .await?;
     output::print(format, &started, |_| {
-        format!("started again as {}\n", started.trainjob_name)
+        format!(
+            "started {name} again as {} in namespace {}\n",
+            started.trainjob_name, started.namespace
+        )
     })
 }
 
@@ -128,10 +129,7 @@ fn facts(job: &JobDetail) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     let mut fact = |label: &str, value: String| facts.push((label.to_owned(), value));
     fact("Name", format!("{}/{}", summary.namespace, summary.name));
-    fact(
-        "State",
-        format!("{}  {}", colour(summary.state), summary.message),
-    );
+    fact("State", format!("{}  {}", state(summary), summary.message));
     if let Some(waiting) = &job.waiting {
         let place = waiting
             .position
@@ -182,20 +180,32 @@ fn facts(job: &JobDetail) -> Vec<(String, String)> {
         format!("queued {queued}, starting {starting}, training {training}"),
     );
     fact("Restarts", summary.restarts.to_string());
-    let usage = &job.usage;
-    let (cpu, memory, gpu) = (
-        usage.cpu_core_hours,
-        usage.memory_gib_hours,
-        usage.gpu_hours,
-    );
-    fact(
-        "Used",
-        format!("{cpu:.2} core hours, {memory:.2} GiB hours, {gpu:.2} GPU hours"),
-    );
+    fact("Reserved", reserved(&job.usage));
+    if let Some(failure) = &job.previous_failure {
+        fact("Last time", failure.summary.clone());
+    }
     for metric in &job.metrics {
         fact(&metric.name, metric.value.to_string());
     }
     facts
+}
+
+/// What a job kept from others. Without --cpu, --memory and --gpus that is nothing, whatever it used.
+fn reserved(usage: &Usage) -> String {
+    let amounts = [
+        (usage.cpu_core_hours, "core hours"),
+        (usage.memory_gib_hours, "GiB hours"),
+        (usage.gpu_hours, "GPU hours"),
+    ];
+    let amounts: Vec<String> = amounts
+        .iter()
+        .filter(|(amount, _)| *amount > 0.0)
+        .map(|(amount, unit)| format!("{amount:.2} {unit}"))
+        .collect();
+    if amounts.is_empty() {
+        return "nothing".to_owned();
+    }
+    amounts.join(", ")
 }
 
 fn draw_nodes(job: &JobDetail) -> String {
@@ -217,4 +227,21 @@ fn draw_nodes(job: &JobDetail) -> String {
         ],
         &rows,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_reserved_is_not_counted() {
+        let mut usage = Usage {
+            cpu_core_hours: 0.0,
+            memory_gib_hours: 0.0,
+            gpu_hours: 0.0,
+        };
+        assert_eq!(reserved(&usage), "nothing");
+        usage.cpu_core_hours = 1.5;
+        assert_eq!(reserved(&usage), "1.50 core hours");
+    }
 }

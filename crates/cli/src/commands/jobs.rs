@@ -1,11 +1,14 @@
 //! Lists: jobs, machines, runtimes.
 
 use std::fmt::Write as _;
+use std::io::IsTerminal;
+use std::time::Duration;
 
 use anyhow::Result;
-use astrago_rest::model::{JobList, JobState, JobSummary, NodeInfo, Runtime};
+use astrago_rest::model::{JobList, JobState, JobSummary, NodeInfo, Runtime, WhoAmI};
 use owo_colors::OwoColorize;
 
+use super::namespace;
 use crate::args::{Connection, Format, Jobs};
 use crate::client::Client;
 use crate::output::{self, bytes, dash, duration, short};
@@ -14,14 +17,37 @@ use crate::output::{self, bytes, dash, duration, short};
 pub(crate) async fn list(connection: &Connection, format: Format, arguments: &Jobs) -> Result<()> {
     let client = Client::connect(connection).await?;
     let mut query = vec![("limit", arguments.limit.to_string())];
-    if !arguments.all_namespaces && connection.namespace.is_some() {
-        query.push(("namespace", client.namespace().await?));
-    }
+    let named = client.named_namespace();
+    let named = named.filter(|_| !arguments.all_namespaces);
+    query.extend(named.map(|namespace| ("namespace", namespace.to_owned())));
     if let Some(state) = &arguments.state {
         query.push(("state", state.clone()));
     }
-    let jobs: JobList = client.get("/api/trainjobs", &query).await?;
-    output::print(format, &jobs, |wide| draw(&jobs, wide))
+    if arguments.deleted {
+        query.push(("archived", "true".to_owned()));
+    }
+    let mut shown = String::new();
+    loop {
+        let jobs: JobList = client.get("/api/trainjobs", &query).await?;
+        if let Some(namespace) = named.filter(|_| jobs.items.is_empty()) {
+            let me: WhoAmI = client.get("/api/whoami", &[]).await?;
+            namespace::must_exist(&client, namespace, &me).await?;
+        }
+        if !arguments.watch {
+            return output::print(format, &jobs, |wide| draw(&jobs, wide));
+        }
+        let text = output::render(format, &jobs, |wide| draw(&jobs, wide))?;
+        if text != shown {
+            let clear = if std::io::stdout().is_terminal() {
+                "\u{1b}[H\u{1b}[2J"
+            } else {
+                ""
+            };
+            output::write(&format!("{clear}{text}"))?;
+            shown = text;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
 }
 
 fn draw(jobs: &JobList, wide: bool) -> String {
@@ -69,7 +95,7 @@ fn row(job: &JobSummary, wide: bool) -> Vec<String> {
     let mut cells = vec![
         job.namespace.clone(),
         job.name.clone(),
-        colour(job.state),
+        state(job),
         format!("{}/{}", job.nodes_running, job.num_nodes),
         dash(progress),
         job.restarts.to_string(),
@@ -87,6 +113,16 @@ fn row(job: &JobSummary, wide: bool) -> Vec<String> {
         ]);
     }
     cells
+}
+
+/// The state of a job, or the last one of a job that is gone.
+pub(crate) fn state(job: &JobSummary) -> String {
+    if job.archived {
+        return format!("Deleted ({})", job.state.as_str())
+            .dimmed()
+            .to_string();
+    }
+    colour(job.state)
 }
 
 /// A state in its colour; the colour goes away where the output is no terminal.

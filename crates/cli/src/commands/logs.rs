@@ -1,21 +1,23 @@
 //! `astrago logs`.
 
-use std::io::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use astrago_rest::model::{JobStatus, LogLine, LogLines, WorkerLogs};
-use futures::StreamExt;
 use owo_colors::{AnsiColors, OwoColorize};
 
 use super::job::path;
 use crate::args::{Connection, Format, Logs};
-use crate::client::events::Events;
+use crate::client::events::{Event, Events};
 use crate::client::{Client, escape};
+use crate::exit::Failure;
 use crate::output;
 
-/// How often a broken stream is taken up again without a line in between.
-const ATTEMPTS: u32 = 6;
+/// So long a server may be away before whoever follows a job gives up.
+const AWAY: Duration = Duration::from_mins(2);
+
+/// The longest pause between two tries to reach it again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
 /// Prints or follows a job's logs.
 pub(crate) async fn show(connection: &Connection, format: Format, arguments: &Logs) -> Result<()> {
@@ -27,16 +29,17 @@ pub(crate) async fn show(connection: &Connection, format: Format, arguments: &Lo
     if let Some(tail) = arguments.tail {
         query.push(("tail", tail.to_string()));
     }
+    let prefix = arguments.worker.is_none();
     if arguments.follow {
-        let prefix = arguments.worker.is_none();
-        follow(&client, &arguments.name, &query, |line| {
-            print_line(line, prefix)
-        })
-        .await?;
+        let print = |lines: &[LogLine]| print_lines(lines, prefix);
+        follow(&client, &arguments.name, &query, print).await?;
         return Ok(());
     }
     if arguments.previous {
         query.push(("previous", "true".to_owned()));
+    }
+    if matches!(format, Format::Table | Format::Wide) {
+        return print_all(&client, &arguments.name, query, prefix).await;
     }
     if arguments.worker.is_some() {
         let address = format!("/api/trainjob/{}/logs", escape(&arguments.name));
@@ -44,64 +47,125 @@ pub(crate) async fn show(connection: &Connection, format: Format, arguments: &Lo
         return output::print(format, &logs, |_| logs.logs.clone());
     }
     let logs: LogLines = client.get(&path(&arguments.name, "/logs"), &query).await?;
-    output::print(format, &logs, |_| {
-        logs.lines.iter().map(|line| draw(line, true)).collect()
-    })
+    output::print(format, &logs, |_| draw_all(&logs.lines, true))
 }
 
-/// Follows a job until it ends, over broken connections; returns its state then.
+/// Prints a log of any length as it comes.
+async fn print_all(
+    client: &Client,
+    name: &str,
+    mut query: Vec<(&str, String)>,
+    prefix: bool,
+) -> Result<()> {
+    query.push(("format", "ndjson".to_owned()));
+    let mut answer = client.stream(&path(name, "/logs"), &query, None).await?;
+    let mut pending = Vec::new();
+    while let Some(chunk) = client.live(&mut answer).await? {
+        pending.extend_from_slice(&chunk);
+        let Some(end) = pending.iter().rposition(|byte| *byte == b'\n') else {
+            continue;
+        };
+        let whole: Vec<u8> = pending.drain(..=end).collect();
+        let lines: Result<Vec<LogLine>, _> = serde_json::Deserializer::from_slice(&whole)
+            .into_iter()
+            .collect();
+        print_lines(&lines.context("failed to read a line")?, prefix)?;
+    }
+    Ok(())
+}
+
+/// Follows a job until it ends, over broken connections and restarts of the server; returns its state
+/// then, or nothing when it was deleted.
 pub(crate) async fn follow(
     client: &Client,
     name: &str,
     query: &[(&str, String)],
-    mut line: impl FnMut(&LogLine) -> Result<()>,
-) -> Result<JobStatus> {
+    mut print: impl FnMut(&[LogLine]) -> Result<()>,
+) -> Result<Option<JobStatus>> {
+    let address = path(name, "/logs/stream");
     let mut position: Option<String> = None;
-    let mut failures = 0;
+    let mut heard: Option<Instant> = None;
+    let mut pause = Duration::from_millis(100);
     loop {
-        let answer = client
-            .stream(&path(name, "/logs/stream"), query, position.as_deref())
-            .await;
-        match answer {
-            Ok(answer) => {
-                let (mut events, mut body) = (Events::default(), answer.bytes_stream());
-                while let Some(Ok(chunk)) = body.next().await {
-                    for event in events.push(&chunk) {
-                        failures = 0;
-                        position = event.id.or(position);
-                        match event.name.as_str() {
-                            "line" => line(
-                                &serde_json::from_str(&event.data)
-                                    .context("failed to read a line")?,
-                            )?,
-                            "end" => return client.get(&status(name), query).await,
-                            _ => {}
-                        }
+        match client.stream(&address, query, position.as_deref()).await {
+            Ok(mut answer) => {
+                let mut events = Events::default();
+                while let Ok(Some(chunk)) = client.live(&mut answer).await {
+                    heard = Some(Instant::now());
+                    pause = Duration::from_millis(100);
+                    let news = News::read(events.push(&chunk))?;
+                    print(&news.lines)?;
+                    position = news.position.or(position);
+                    if news.end {
+                        return status(client, name, query).await;
                     }
                 }
+                heard.get_or_insert_with(Instant::now);
             }
-            // Never connected: there is no such job, or no right to see it.
-            Err(error) if position.is_none() => return Err(error),
+            // There is no such job, no right to see it, or no server in the first place.
+            Err(error) if heard.is_none() || is_refusal(&error) => return Err(error),
+            Err(error) if heard.is_some_and(|heard| heard.elapsed() > AWAY) => return Err(error),
             Err(_) => {}
         }
-        failures += 1;
-        if failures > ATTEMPTS {
-            anyhow::bail!("the connection to the server broke and did not come back");
-        }
-        tokio::time::sleep(Duration::from_millis(100 << failures)).await;
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
-fn status(name: &str) -> String {
-    format!("/api/trainjob/{}/status", escape(name))
+/// What a piece of the stream says.
+#[derive(Default)]
+struct News {
+    lines: Vec<LogLine>,
+    position: Option<String>,
+    end: bool,
 }
 
-/// Prints a line, with its worker before it where there are several.
-pub(crate) fn print_line(line: &LogLine, prefix: bool) -> Result<()> {
-    let mut out = anstream::stdout().lock();
-    out.write_all(draw(line, prefix).as_bytes())?;
-    out.flush()?;
-    Ok(())
+impl News {
+    fn read(events: Vec<Event>) -> Result<Self> {
+        let mut news = Self::default();
+        for event in events {
+            match event.name.as_str() {
+                "line" => {
+                    let line = serde_json::from_str(&event.data);
+                    news.lines.push(line.context("failed to read a line")?);
+                }
+                "end" => news.end = true,
+                _ => {}
+            }
+            news.position = event.id.or(news.position);
+        }
+        Ok(news)
+    }
+}
+
+fn is_refusal(error: &anyhow::Error) -> bool {
+    let failure = error.downcast_ref::<Failure>();
+    failure.is_some_and(|failure| failure.code == 1)
+}
+
+async fn status(
+    client: &Client,
+    name: &str,
+    query: &[(&str, String)],
+) -> Result<Option<JobStatus>> {
+    let address = format!("/api/trainjob/{}/status", escape(name));
+    match client.get(&address, query).await {
+        Ok(status) => Ok(Some(status)),
+        Err(error) if is_refusal(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Prints lines, each with its worker before it where there are several.
+pub(crate) fn print_lines(lines: &[LogLine], prefix: bool) -> Result<()> {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    output::write(&draw_all(lines, prefix))
+}
+
+fn draw_all(lines: &[LogLine], prefix: bool) -> String {
+    lines.iter().map(|line| draw(line, prefix)).collect()
 }
 
 fn draw(line: &LogLine, prefix: bool) -> String {
@@ -122,4 +186,63 @@ fn draw(line: &LogLine, prefix: bool) -> String {
         format!("[{}]", line.worker).color(colour),
         line.text
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::args::Arguments;
+
+    /// Answers one request and hangs up; returns the request.
+    async fn answer(listener: &TcpListener, body: &str) -> String {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).await.unwrap();
+            request.push(byte[0]);
+        }
+        let head = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(body.as_bytes()).await.unwrap();
+        String::from_utf8(request).unwrap()
+    }
+
+    fn event(id: &str, text: &str) -> String {
+        let data = serde_json::json!({ "time": null, "worker": 0, "text": text });
+        format!("event: line\nid: {id}\ndata: {data}\n\n")
+    }
+
+    #[tokio::test]
+    async fn following_goes_on_behind_the_last_line_after_a_break() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = format!("http://{}", listener.local_addr().unwrap());
+        let words = ["astrago", "jobs", "--server", &server];
+        let connection = Arguments::try_parse_from(words).unwrap().connection;
+        let client = Client::connect(&connection).await.unwrap();
+        let serve = async {
+            // The last line is cut in the middle.
+            let begun = event("1", "one") + &event("2", "two") + &event("3", "three")[..20];
+            let first = answer(&listener, &begun).await;
+            assert!(!first.contains("last-event-id"), "{first}");
+            let rest = event("3", "three") + "event: end\ndata: {}\n\n";
+            let second = answer(&listener, &rest).await;
+            assert!(second.contains("last-event-id: 2"), "{second}");
+            let status = serde_json::json!({ "trainjob_name": "j", "state": "Complete", "message": "",
+                "created_at": "2025-11-05T13:00:00Z", "completed_at": null });
+            answer(&listener, &status.to_string()).await
+        };
+        let mut lines = Vec::new();
+        let print = |news: &[LogLine]| {
+            lines.extend(news.iter().map(|line| line.text.clone()));
+            Ok(())
+        };
+        let (status, _) = tokio::join!(follow(&client, "j", &[], print), serve);
+        assert_eq!(status.unwrap().unwrap().trainjob_name, "j");
+        assert_eq!(lines, ["one", "two", "three"]);
+    }
 }

@@ -1,36 +1,49 @@
 //! `astrago run`: submit a script or a folder, follow it, end as it ends.
 
+mod code;
+mod screen;
+
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use astrago_rest::model::{
-    CreateRequest, CreateResponse, Deleted, EnvVar, JobDetail, JobState, JobStatus, SnapshotInfo,
-    WhoAmI,
+    CreateResponse, Deleted, JobDetail, JobState, JobStatus, SnapshotInfo, WhoAmI,
 };
 use clap::Parser as _;
 use owo_colors::OwoColorize;
 use tokio::signal::unix::{SignalKind, signal};
 
+use self::code::Code;
+use self::screen::{Screen, note};
 use super::job::path;
-use super::logs;
-use crate::args::{Arguments, Command, Connection, Run, Up};
-use crate::client::{Client, escape};
+use super::{logs, namespace};
+use crate::args::{Arguments, Command, Connection, Format, Run, Up};
+use crate::client::{self, Client, escape};
 use crate::exit::Failure;
 use crate::folder::Folder;
+use crate::output;
 use crate::up::data::DataDir;
 use crate::up::{self, Running};
 
 /// The exit code after Ctrl-C, as shells have it.
 const INTERRUPTED: u8 = 130;
 
-pub(crate) async fn run(connection: &Connection, arguments: &Run) -> Result<ExitCode> {
+/// How often the job is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+pub(crate) async fn run(
+    connection: &Connection,
+    format: Option<Format>,
+    arguments: &Run,
+) -> Result<ExitCode> {
     let code = Code::read(arguments)?;
     let (client, embedded) = match Client::find(connection).await? {
         Some(client) => (client, None),
         None => start_embedded(connection).await?,
     };
-    let result = submit_and_follow(&client, connection, arguments, code).await;
+    let result = submit_and_follow(&client, format, arguments, code).await;
     if let Some(running) = embedded {
         if arguments.detach {
             note(
@@ -44,41 +57,84 @@ pub(crate) async fn run(connection: &Connection, arguments: &Run) -> Result<Exit
 
 async fn submit_and_follow(
     client: &Client,
-    connection: &Connection,
+    format: Option<Format>,
     arguments: &Run,
     code: Code,
 ) -> Result<ExitCode> {
-    let me: WhoAmI = client.get("/api/whoami", &[]).await?;
-    let request = request(connection, arguments, &me, &code)?;
-    if let Code::Folder(folder, _) = &code {
-        send(client, &request.namespace, folder).await?;
-    }
-    let created: CreateResponse = client
-        .post("/api/trainjob/create", &[], Some(&request))
-        .await?;
+    let created = submit(client, arguments, &code).await?;
     let (name, namespace) = (&created.trainjob_name, &created.namespace);
     note(&format!(
-        "submitted {} in {namespace}; {}",
+        "submitted {} in namespace {namespace}; {}/jobs/{namespace}/{name}",
         name.bold(),
         client.base()
     ));
+    // Programs read the answer; the job's own output would be in its way.
+    let program = format.filter(|format| matches!(format, Format::Json | Format::Yaml));
     if arguments.detach {
         note(&format!(
             "follow it with `astrago logs -f {name} -n {namespace}`"
         ));
+        if let Some(format) = program {
+            output::print(format, &created, |_| String::new())?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let query = [("namespace", namespace.clone())];
-    let prefix = request.num_nodes.unwrap_or(1) > 1;
+    let screen = Screen::new(program.is_none(), arguments.nodes > 1);
     let mut interrupt = signal(SignalKind::interrupt()).context("failed to listen for Ctrl-C")?;
     let status = tokio::select! {
-        status = logs::follow(client, name, &query, |line| logs::print_line(line, prefix)) => status?,
+        status = logs::follow(client, name, &query, |lines| screen.lines(lines)) => status,
+        () = watch(client, name, &query, &screen) => Ok(None),
         _ = interrupt.recv() => {
+            screen.clear();
             interrupted(client, name, &query).await?;
             return Ok(ExitCode::from(INTERRUPTED));
         }
     };
+    screen.clear();
+    let status = status?.ok_or_else(|| Failure::theirs(format!("{name} was deleted")))?;
+    if let Some(format) = program {
+        let detail: JobDetail = client.get(&path(name, ""), &query).await?;
+        output::print(format, &detail, |_| String::new())?;
+    }
     conclude(client, name, &query, &status).await
+}
+
+/// Creates the job, in a namespace that exists or is the caller's own.
+async fn submit(client: &Client, arguments: &Run, code: &Code) -> Result<CreateResponse> {
+    let me: WhoAmI = client.get("/api/whoami", &[]).await?;
+    let namespace = match client.named_namespace() {
+        Some(named) => {
+            let known = namespace::must_exist(client, named, &me).await;
+            if arguments.create_namespace && known.is_err() {
+                namespace::create(client, named).await?;
+                note(&format!("made namespace {named}"));
+            } else {
+                known?;
+            }
+            named.to_owned()
+        }
+        None => client::own(&me),
+    };
+    let request = code::request(&namespace, arguments, &me, code)?;
+    if let Code::Folder(folder, _) = code {
+        send(client, &namespace, folder).await?;
+    }
+    client
+        .post("/api/trainjob/create", &[], Some(&request))
+        .await
+}
+
+/// Shows how the job stands, for as long as it is followed.
+async fn watch(client: &Client, name: &str, query: &[(&str, String)], screen: &Screen) {
+    loop {
+        let detail: Result<JobDetail> = client.get(&path(name, ""), query).await;
+        // While the server is away the log is what waits for it.
+        if let Ok(detail) = detail {
+            screen.job(&detail);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 /// Says how the job ended and chooses the exit code.
@@ -111,8 +167,9 @@ async fn conclude(
 /// After Ctrl-C: asks whether the job should go as well, if there is somebody to ask.
 async fn interrupted(client: &Client, name: &str, query: &[(&str, String)]) -> Result<()> {
     let mut remove = false;
+    let namespace = query.first().map_or("", |(_, namespace)| namespace);
     if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
-        anstream::eprint!("\ndelete {name}? [y/N] ");
+        anstream::eprint!("\ndelete {name} in namespace {namespace}? [y/N] ");
         std::io::stderr().flush()?;
         let answer = tokio::task::spawn_blocking(|| {
             let mut answer = String::new();
@@ -129,56 +186,13 @@ async fn interrupted(client: &Client, name: &str, query: &[(&str, String)]) -> R
         let _: Deleted = client
             .delete(&format!("/api/trainjob/{}", escape(name)), query)
             .await?;
-        note(&format!("deleted {name}"));
+        note(&format!("deleted {name} in namespace {namespace}"));
     } else {
         note(&format!(
-            "{name} goes on; delete it with `astrago delete {name}`"
+            "{name} goes on; delete it with `astrago delete {name} -n {namespace}`"
         ));
     }
     Ok(())
-}
-
-/// What is run.
-enum Code {
-    /// The text of one script.
-    Script(String),
-    /// A folder and the script of it to start.
-    Folder(Folder, String),
-}
-
-impl Code {
-    fn read(arguments: &Run) -> Result<Self> {
-        let path = &arguments.path;
-        if path.is_dir() {
-            let folder = Folder::read(path)?;
-            let entry = folder.entry(arguments.entry.as_deref())?;
-            return Ok(Self::Folder(folder, entry));
-        }
-        if arguments.entry.is_some() {
-            let failure = Failure::theirs("--entry names a script within a folder");
-            return Err(failure.hint("give the folder instead of the script").into());
-        }
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            let failure = Failure::theirs(format!("failed to read {}", path.display()));
-            anyhow::Error::from(error).context(failure)
-        })?;
-        Ok(Self::Script(text))
-    }
-
-    /// The framework that it uses: the script to start says, or else another file of the folder.
-    fn framework(&self) -> &'static str {
-        let found = match self {
-            Self::Script(text) => imported_framework(text),
-            Self::Folder(folder, entry) => imported_framework(&folder.text(entry)).or_else(|| {
-                let others = folder.scripts().map(|script| folder.text(script));
-                others
-                    .map(|text| imported_framework(&text))
-                    .find_map(|found| found)
-            }),
-        };
-        // PyTorch's environment suits a script that imports none.
-        found.unwrap_or("pytorch")
-    }
 }
 
 /// Uploads a folder, unless the server has this content already.
@@ -207,127 +221,6 @@ async fn send(client: &Client, namespace: &str, folder: &Folder) -> Result<()> {
     Ok(())
 }
 
-fn request(
-    connection: &Connection,
-    arguments: &Run,
-    me: &WhoAmI,
-    code: &Code,
-) -> Result<CreateRequest> {
-    let framework = match &arguments.framework {
-        Some(framework) => framework.clone(),
-        None => code.framework().to_owned(),
-    };
-    let (training_code, snapshot, entry) = match code {
-        Code::Script(text) => (Some(text.clone()), None, "train.py"),
-        Code::Folder(folder, entry) => (None, Some(folder.digest().to_string()), entry.as_str()),
-    };
-    let namespace = connection
-        .namespace
-        .clone()
-        .or_else(|| me.namespace.clone());
-    Ok(CreateRequest {
-        user_id: me.user.clone(),
-        namespace: namespace.unwrap_or_else(|| "default".to_owned()),
-        command: Some(command(&framework, arguments, entry)?),
-        framework,
-        training_code,
-        snapshot,
-        name: arguments.name.clone(),
-        runtime: arguments.runtime.clone(),
-        image: arguments.image.clone(),
-        num_nodes: Some(arguments.nodes),
-        cpu_request: arguments.cpu.clone(),
-        cpu_limit: arguments.cpu.clone(),
-        memory_request: arguments.memory.clone(),
-        memory_limit: arguments.memory.clone(),
-        gpu_count: arguments.gpus,
-        launcher_cpu: arguments.launcher_cpu.clone(),
-        launcher_memory: arguments.launcher_memory.clone(),
-        env_vars: arguments
-            .env
-            .iter()
-            .map(|(name, value)| EnvVar {
-                name: name.clone(),
-                value: value.clone(),
-            })
-            .collect(),
-        max_restarts: arguments.max_restarts,
-        checkpoint: arguments.checkpoint.then_some(true),
-        ..CreateRequest::default()
-    })
-}
-
-/// The command that starts the script with its arguments.
-fn command(framework: &str, arguments: &Run, entry: &str) -> Result<String> {
-    let words: Vec<String> = std::iter::once(format!("/workspace/scripts/{entry}"))
-        .chain(arguments.arguments.iter().cloned())
-        .collect();
-    let script = quote_all(&words);
-    let interpreter = match (framework, arguments.nproc_per_node) {
-        ("pytorch", Some(processes)) => {
-            // torchrun takes the nodes and the meeting point from the variables that the runtime sets.
-            format!("torchrun --nproc-per-node={processes}")
-        }
-        (_, Some(_)) => {
-            let failure =
-                Failure::theirs("--nproc-per-node starts processes with PyTorch's torchrun");
-            return Err(failure
-                .hint("leave it away, or say --framework pytorch")
-                .into());
-        }
-        ("horovod" | "deepspeed" | "mlx", None) => "mpirun python3".to_owned(),
-        (_, None) => "python3 -u".to_owned(),
-    };
-    Ok(format!("{interpreter}{script}"))
-}
-
-/// The framework that a script imports.
-fn imported_framework(code: &str) -> Option<&'static str> {
-    let imports = |module: &str| {
-        code.lines().map(str::trim_start).any(|line| {
-            let rest = line
-                .strip_prefix("import ")
-                .or_else(|| line.strip_prefix("from "));
-            rest.is_some_and(|rest| rest.split([' ', '.', ',']).next() == Some(module))
-        })
-    };
-    let known = [
-        ("horovod", "horovod"),
-        ("deepspeed", "deepspeed"),
-        ("tensorflow", "tensorflow"),
-        ("tf_keras", "tensorflow"),
-        ("jax", "jax"),
-        ("xgboost", "xgboost"),
-        ("mlx", "mlx"),
-        ("torch", "pytorch"),
-    ];
-    known
-        .iter()
-        .find(|(module, _)| imports(module))
-        .map(|(_, framework)| *framework)
-}
-
-/// Arguments as a shell reads them back, each with a space before it.
-fn quote_all(arguments: &[String]) -> String {
-    let plain = |text: &str| {
-        !text.is_empty()
-            && text
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c))
-    };
-    arguments.iter().fold(String::new(), |mut line, argument| {
-        line.push(' ');
-        if plain(argument) {
-            line.push_str(argument);
-        } else {
-            line.push('\'');
-            line.push_str(&argument.replace('\'', r"'\''"));
-            line.push('\'');
-        }
-        line
-    })
-}
-
 /// Starts everything for the time of this command.
 async fn start_embedded(connection: &Connection) -> Result<(Client, Option<Running>)> {
     note("no server runs on this machine; starting one for this command");
@@ -351,40 +244,5 @@ fn embedded_arguments() -> Result<Up> {
     match Arguments::try_parse_from(words)?.command {
         Command::Up(up) => Ok(up),
         _ => anyhow::bail!("`up` was not parsed as `up`"),
-    }
-}
-
-/// A remark beside the job's own output.
-fn note(text: &str) {
-    anstream::eprintln!("{} {text}", "astrago:".dimmed());
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_framework_is_guessed_from_the_imports() {
-        for (code, want) in [
-            ("import torch\n", Some("pytorch")),
-            (
-                "import os\n  from tensorflow.keras import layers",
-                Some("tensorflow"),
-            ),
-            ("import horovod.torch as hvd\nimport torch", Some("horovod")),
-            ("# import jax\nimport jaxtyping", None),
-            ("print('hello')", None),
-        ] {
-            assert_eq!(imported_framework(code), want, "{code}");
-        }
-    }
-
-    #[test]
-    fn arguments_survive_the_shell() {
-        let arguments: Vec<String> = ["--lr=0.1", "two words", "it's", ""]
-            .iter()
-            .map(|text| (*text).to_owned())
-            .collect();
-        assert_eq!(quote_all(&arguments), r" --lr=0.1 'two words' 'it'\''s' ''");
     }
 }

@@ -14,10 +14,15 @@ pub(crate) async fn user(
 ) -> Result<()> {
     let client = Client::connect(connection).await?;
     match command {
-        UserCommand::Add { name, admin } => {
+        UserCommand::Add {
+            name,
+            admin,
+            rotate,
+        } => {
             let wanted = NewUser {
                 name: name.clone(),
                 admin: *admin,
+                rotate: *rotate,
                 namespace: connection.namespace.clone(),
             };
             let made: CreatedUser = client.post("/api/users", &[], Some(&wanted)).await?;

@@ -277,3 +277,76 @@ fn wrong_requests_are_answered_and_leave_nothing_behind() {
     let (_, namespaces) = up.get("/api/namespaces");
     assert!(!namespaces.to_string().contains("Team"));
 }
+
+/// A job in another namespace must not move what comes after it there, and a slip makes no namespace.
+#[test]
+fn commands_stay_in_the_namespace_that_was_named() {
+    if !applies(
+        Target::is_embedded,
+        "the administrator of a cluster is not ours",
+    ) {
+        return;
+    }
+    let up = Up::start(&["--no-node"]);
+    let script = up.folder.path().join("train.py");
+    std::fs::write(&script, "print()").unwrap();
+    let script = script.to_str().unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = astrago();
+        let output = command
+            .envs(up.client())
+            .env("XDG_CONFIG_HOME", up.folder.path())
+            .args(arguments)
+            .output()
+            .unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8(text).unwrap();
+        (output.status.code(), text)
+    };
+    let submit = ["run", script, "--detach", "--name", "same"];
+    assert_eq!(run(&submit).0, Some(0));
+    let (code, slip) = run(&[&submit[..], &["-n", "epx"]].concat());
+    assert_eq!(code, Some(1), "{slip}");
+    assert!(slip.contains("there is no namespace \"epx\""), "{slip}");
+    assert!(slip.contains("there are: default"), "{slip}");
+    let (code, made) = run(&[&submit[..], &["-n", "exp", "--create-namespace"]].concat());
+    assert_eq!(code, Some(0), "{made}");
+    let (_, list) = run(&["jobs", "-n", "epx"]);
+    assert!(list.contains("there is no namespace"), "{list}");
+    let (code, deleted) = run(&["delete", "same"]);
+    assert_eq!(
+        (code, deleted.as_str()),
+        (Some(0), "deleted same in namespace default\n")
+    );
+    let (_, left) = run(&["jobs", "-o", "json"]);
+    let left: serde_json::Value = serde_json::from_str(&left).unwrap();
+    assert_eq!(left["items"][0]["namespace"], "exp", "{left}");
+    // Chosen on purpose, it stays chosen.
+    assert_eq!(run(&["namespace", "use", "exp"]).0, Some(0));
+    let (_, held) = run(&["suspend", "same"]);
+    assert!(
+        held.starts_with("suspended same in namespace exp"),
+        "{held}"
+    );
+    let (code, all) = run(&["delete", "--all"]);
+    assert_eq!(code, Some(1), "{all}");
+    assert!(all.contains("1 job in namespace exp: same"), "{all}");
+    assert_eq!(run(&["delete", "--all", "--yes"]).0, Some(0));
+}
+
+#[test]
+fn a_server_that_hangs_is_given_up() {
+    if !applies(
+        Target::is_embedded,
+        "it is about the process of `astrago up`",
+    ) {
+        return;
+    }
+    let up = Up::start(&["--no-node"]);
+    up.freeze(true);
+    let output = up.run(&["jobs", "--timeout", "1"]);
+    up.freeze(false);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("says nothing for 1 s"), "{stderr}");
+}

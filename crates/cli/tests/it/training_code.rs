@@ -115,7 +115,9 @@ fn a_folder_is_stored_once_seen_by_every_node_and_kept_with_the_job() {
     let up = Up::start(&["--stop-pods", "--capacity", "cpu=8,memory=8Gi"]);
     let project = project(up.folder.path());
     let path = project.to_str().unwrap();
-    let run = |more: &[&str]| up.run(&[&["run", path, "-n", "team"], more].concat());
+    let run = |more: &[&str]| {
+        up.run(&[&["run", path, "-n", "team", "--create-namespace"], more].concat())
+    };
 
     let arguments = ["--nodes", "2", "--name", "one", "--", "--lr", "0.1 or so"];
     let (stdout, stderr) = succeeded(&run(&arguments));
@@ -266,7 +268,13 @@ fn a_large_folder_runs_on_the_engine_is_refused_by_a_cluster_and_is_nobody_elses
             "-n",
             "team",
         ];
-        up.run(&[&server[..], &["run", path, "--name", name]].concat())
+        up.run(
+            &[
+                &server[..],
+                &["run", path, "--create-namespace", "--name", name],
+            ]
+            .concat(),
+        )
     };
     let (stdout, _) = succeeded(&on_cluster("small"));
     assert!(stdout.contains("model first"), "{stdout}");

@@ -191,6 +191,8 @@ fn the_restart_drill_shows_the_resume() {
         env!("CARGO_MANIFEST_DIR"),
         "/../../examples/restart-drill/drill"
     );
+    let made = up.run(&["namespace", "create", "user-kim"]);
+    assert!(made.status.success(), "{made:?}");
     let output = Command::new(drill)
         .env("ASTRAGO", env!("CARGO_BIN_EXE_astrago"))
         .envs(up.client())

@@ -83,8 +83,19 @@ fn both_frameworks_train_over_rest_and_the_command_line_at_the_same_time() {
     );
     let script = format!("{RUNTIMES}/pytorch-simple/train.py");
     let output = up.run(&[
-        "run", &script, "--nodes", "2", "--cpu", "1", "--memory", "2Gi", "--name", "by-hand", "-n",
+        "run",
+        &script,
+        "--nodes",
+        "2",
+        "--cpu",
+        "1",
+        "--memory",
+        "2Gi",
+        "--name",
+        "by-hand",
+        "-n",
         "user-lee",
+        "--create-namespace",
     ]);
     let stdout = String::from_utf8_lossy(&output.stdout);
     let stderr = String::from_utf8_lossy(&output.stderr);

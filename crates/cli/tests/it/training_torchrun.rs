@@ -58,6 +58,7 @@ fn two_nodes_of_two_processes_train_together_however_torchrun_is_started() {
             name,
             "-n",
             "team",
+            "--create-namespace",
             "--detach",
         ];
         let output = up.run(&[&usual[..], more].concat());

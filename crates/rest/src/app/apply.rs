@@ -62,7 +62,9 @@ pub(crate) async fn apply(
         .get_opt(&name)
         .await
         .map_err(|error| Error::cluster("read the object", error))?;
-    let parameters = PatchParams::apply("astrago-apply").force();
+    let parameters = PatchParams::apply("astrago-apply")
+        .force()
+        .validation_strict();
     let done = api
         .patch(&name, &parameters, &Patch::Apply(&object))
         .await

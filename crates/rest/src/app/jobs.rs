@@ -7,15 +7,16 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use super::{Error, Result};
-use crate::cause;
+use crate::cause::{self, Ending};
 use crate::context::Context;
 use crate::form::manifest;
 use crate::history::Record;
 use crate::identity::{Access, Caller};
 use crate::legacy::Kind;
+use crate::logbook::Attempt;
 use crate::model::{
-    Deleted, Failure, JobDetail, JobEvent, JobState, JobStatus, JobSummary, Progress, Usage,
-    Waiting,
+    Deleted, Failure, FailureKind, JobDetail, JobEvent, JobState, JobStatus, JobSummary, Progress,
+    Timeline, Usage, Waiting,
 };
 use crate::names;
 use crate::view::Job;
@@ -118,7 +119,6 @@ pub(crate) fn detail(context: &Context, job: &Job) -> JobDetail {
 pub(crate) fn lasting(context: &Context, job: &Job) -> JobDetail {
     let summary = summary(context, job);
     let trainer = job.job.spec.trainer.as_ref();
-    let now = context.now();
     let mut curves = context.logbook.metrics(&summary.uid);
     for metric in &mut curves.metrics {
         metric.points.clear();
@@ -128,19 +128,43 @@ pub(crate) fn lasting(context: &Context, job: &Job) -> JobDetail {
         command: trainer
             .map(|trainer| trainer.command.clone())
             .unwrap_or_default(),
-        max_restarts: job.job.max_restarts().ok().flatten().map(i64::from),
+        max_restarts: max_restarts(job),
         snapshot: job.job.annotations().get(names::SNAPSHOT).cloned(),
         nodes: job.nodes(),
-        timeline: job.timeline(now),
+        timeline: timeline(context, job, &summary),
         waiting: None,
         failure: (summary.state == JobState::Failed)
             .then(|| failure(context, job))
+            .flatten(),
+        previous_failure: (summary.restarts > 0 && !summary.state.is_finished())
+            .then(|| previous_failure(context, &summary.uid))
             .flatten(),
         usage: usage(context, job),
         metrics: curves.metrics,
         metrics_left_out: curves.left_out,
         summary,
     }
+}
+
+/// Where the time went. The pods of now know nothing of the attempts before theirs, which is why a job
+/// that was restarted goes on with what was written down when it first trained.
+fn timeline(context: &Context, job: &Job, summary: &JobSummary) -> Timeline {
+    let now = job.timeline(context.now());
+    if summary.restarts == 0 {
+        return now;
+    }
+    let before = context.history.find(&summary.namespace, &summary.name);
+    let before = before.ok().flatten().map(|record| record.detail);
+    match before.filter(|before| before.summary.uid == summary.uid) {
+        Some(before) => now.after(&before.timeline),
+        None => now,
+    }
+}
+
+fn max_restarts(job: &Job) -> Option<i64> {
+    let asked = job.job.max_restarts().ok().flatten();
+    let policy = || job.job_set.as_ref()?.spec.failure_policy.as_ref();
+    asked.or_else(|| policy()?.max_restarts).map(i64::from)
 }
 
 /// What a job has cost: what its pods of now hold, and what those that are gone have held.
@@ -192,6 +216,25 @@ fn failure(context: &Context, job: &Job) -> Option<Failure> {
         &endings,
         condition.map(|condition| (condition.reason.as_str(), condition.message.as_str())),
     )
+}
+
+/// Why the attempt before this one failed. Its pods may be gone, so that only what they printed is left.
+fn previous_failure(context: &Context, uid: &str) -> Option<Failure> {
+    let attempts = context.logbook.latest(uid, None, true);
+    let ending = |attempt: Attempt| {
+        let tail = context.logbook.tail(uid, &attempt, TAIL).ok()?;
+        Some(Ending {
+            worker: attempt.worker,
+            reason: Some("Error".to_owned()),
+            finished_at: tail.last().and_then(|line| line.time),
+            tail: tail.into_iter().map(|line| line.text).collect(),
+            ..Ending::default()
+        })
+    };
+    let endings: Vec<Ending> = attempts.into_iter().filter_map(ending).collect();
+    let explained = cause::explain(&endings, None);
+    // Without an exit code there is nothing to say but what the lines say.
+    explained.filter(|failure| failure.kind != FailureKind::NonZeroExit)
 }
 
 /// What happened to a job, the oldest first.

@@ -2,10 +2,14 @@
 
 pub(crate) mod page;
 pub(crate) mod stream;
+mod whole;
 
+use std::io;
 use std::sync::Arc;
 
-use futures::Stream;
+use futures::stream::BoxStream;
+use futures::{AsyncBufReadExt, Stream, TryStreamExt};
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
 use kube::{Api, ResourceExt};
@@ -13,8 +17,8 @@ use kube::{Api, ResourceExt};
 use super::{Error, Result, jobs};
 use crate::context::Context;
 use crate::identity::{Access, Caller};
-use crate::logbook::{self, Query};
-use crate::model::{LogLine, LogLines, SearchResult, WorkerLogs};
+use crate::logbook::{self, Query, recorder};
+use crate::model::{LogLine, SearchResult};
 use crate::view::{Job, TRAINING_CONTAINERS};
 use crate::world::Key;
 
@@ -28,43 +32,51 @@ pub(crate) struct Selection {
     pub(crate) timestamps: bool,
 }
 
-/// A list has at most this many lines; a download has no such limit.
-const MOST_LINES: usize = 100_000;
+/// An answer in JSON has so many lines, the last ones, unless it was asked for another number. Other
+/// answers have no such limit.
+pub(crate) const MOST_LINES: i64 = 100_000;
 
-/// One worker's log as text.
+/// One worker's log as text, read as it is sent: from the pod while that is ahead of what we have
+/// written down, otherwise from our own files.
 pub(crate) async fn worker(
-    context: &Context,
+    context: &Arc<Context>,
     caller: &Caller,
     key: &Key,
     worker: i64,
     selection: &Selection,
-) -> Result<WorkerLogs> {
-    let job = match jobs::find(context, caller, key).await {
-        Ok(job) => job,
-        Err(Error::NotFound { .. }) => {
-            return archived(context, caller, key, worker, selection).await;
+) -> Result<BoxStream<'static, io::Result<String>>> {
+    let (uid, pod) = match jobs::find(context, caller, key).await {
+        Ok(job) => {
+            let uid = job.job.uid().unwrap_or_default();
+            let pod = pod_of(&job, key, worker)?.cloned();
+            let written = recorder::started(&job).iter().any(|(attempt, of)| {
+                let same = pod.as_ref().is_some_and(|pod| pod.uid() == of.uid());
+                same && context.logbook.is_complete(&uid, attempt)
+            });
+            (uid, pod.filter(|_| !written))
         }
+        Err(Error::NotFound { .. }) => (archived(context, caller, key, worker).await?, None),
         Err(error) => return Err(error),
     };
-    let logs = match pod_of(&job, key, worker)? {
-        Some(pod) => text(context, caller, pod, selection).await?,
-        None => String::new(),
+    if let Some(pod) = pod.filter(|_| !selection.previous)
+        && let Some(text) = text(context, caller, &pod, selection).await?
+    {
+        return Ok(text);
+    }
+    demand(context, caller, key).await?;
+    let timestamps = selection.timestamps;
+    let text = move |line: LogLine| match line.time.filter(|_| timestamps) {
+        Some(time) => format!("{time} {}\n", line.text),
+        None => line.text + "\n",
     };
-    Ok(WorkerLogs {
-        trainjob_name: key.name.clone(),
-        worker,
-        logs,
-    })
+    let lines = selected(context, uid, Some(worker), selection);
+    Ok(Box::pin(lines.map_ok(move |lines| {
+        lines.into_iter().map(text).collect()
+    })))
 }
 
-/// The log of a job that is gone.
-async fn archived(
-    context: &Context,
-    caller: &Caller,
-    key: &Key,
-    worker: i64,
-    selection: &Selection,
-) -> Result<WorkerLogs> {
+/// The uid of a job that is gone and that had this worker.
+async fn archived(context: &Context, caller: &Caller, key: &Key, worker: i64) -> Result<String> {
     let record = jobs::find_record(context, caller, key).await?;
     let summary = record.detail.summary;
     // A launcher is a worker, too, though not always a node.
@@ -73,39 +85,31 @@ async fn archived(
     if worker >= workers {
         return Err(no_worker(key, worker, workers));
     }
-    let lines = lines(context, &summary.uid, Some(worker), selection)?;
-    let text = |line: LogLine| match line.time.filter(|_| selection.timestamps) {
-        Some(time) => format!("{time} {}\n", line.text),
-        None => line.text + "\n",
-    };
-    let logs = lines.into_iter().map(text).collect();
-    Ok(WorkerLogs {
-        trainjob_name: key.name.clone(),
-        worker,
-        logs,
-    })
+    Ok(summary.uid)
 }
 
 /// The merged log of all workers or one, in the order of time.
 pub(crate) async fn merged(
-    context: &Context,
+    context: &Arc<Context>,
     caller: &Caller,
     key: &Key,
     worker: Option<i64>,
     selection: &Selection,
-) -> Result<LogLines> {
+) -> Result<impl Stream<Item = io::Result<Vec<LogLine>>> + Send + use<>> {
     let uid = uid(context, caller, key).await?;
-    Ok(LogLines {
-        trainjob_name: key.name.clone(),
-        lines: lines(context, &uid, worker, selection)?,
-    })
+    Ok(selected(context, uid, worker, selection))
+}
+
+/// Refuses those who may not read logs in a namespace.
+async fn demand(context: &Context, caller: &Caller, key: &Key) -> Result<()> {
+    let mut access = Access::core("get", "pods", &key.namespace);
+    access.subresource = "log";
+    context.gate.demand(caller, &access).await
 }
 
 /// The uid of a job that is or was, if the caller may read its logs.
 pub(crate) async fn uid(context: &Context, caller: &Caller, key: &Key) -> Result<String> {
-    let mut access = Access::core("get", "pods", &key.namespace);
-    access.subresource = "log";
-    context.gate.demand(caller, &access).await?;
+    demand(context, caller, key).await?;
     match jobs::find(context, caller, key).await {
         Ok(job) => Ok(job.job.uid().unwrap_or_default()),
         Err(Error::NotFound { .. }) => Ok(jobs::find_record(context, caller, key)
@@ -117,31 +121,22 @@ pub(crate) async fn uid(context: &Context, caller: &Caller, key: &Key) -> Result
     }
 }
 
-fn lines(
-    context: &Context,
-    uid: &str,
+/// What is selected of our own files.
+fn selected(
+    context: &Arc<Context>,
+    uid: String,
     worker: Option<i64>,
     selection: &Selection,
-) -> Result<Vec<LogLine>> {
-    let most = selection.tail.and_then(|tail| usize::try_from(tail).ok());
-    let most = most.unwrap_or(MOST_LINES).min(MOST_LINES);
-    let since = selection
-        .since_seconds
-        .map(|seconds| context.now().as_second() - seconds);
-    let mut lines = Vec::new();
-    for attempt in context.logbook.latest(uid, worker, selection.previous) {
-        lines.extend(
-            context
-                .logbook
-                .tail(uid, &attempt, most)
-                .map_err(Error::disk)?,
-        );
-    }
-    if let Some(since) = since {
-        lines.retain(|line| line.time.is_none_or(|time| time.as_second() >= since));
-    }
-    lines.sort_by_key(|line| line.time);
-    Ok(lines.split_off(lines.len().saturating_sub(most)))
+) -> impl Stream<Item = io::Result<Vec<LogLine>>> + Send + use<> {
+    let tail = selection.tail.and_then(|tail| u64::try_from(tail).ok());
+    let since = selection.since_seconds.and_then(|seconds| {
+        context
+            .now()
+            .checked_sub(SignedDuration::from_secs(seconds))
+            .ok()
+    });
+    let attempts = context.logbook.latest(&uid, worker, selection.previous);
+    whole::lines(context, uid, attempts, tail, since)
 }
 
 /// The whole log as text, read as it is sent. Several workers come one after the other, each line
@@ -222,8 +217,8 @@ pub(crate) async fn find(
     searched.await.map_err(Error::disk)?.map_err(Error::disk)
 }
 
-/// The pod of a worker; `None` while it does not exist yet.
-fn pod_of<'job>(job: &'job Job, key: &Key, worker: i64) -> Result<Option<&'job Pod>> {
+/// The pod of a worker; `None` while it does not exist.
+fn pod_of<'job>(job: &'job Job, key: &Key, worker: i64) -> Result<Option<&'job Arc<Pod>>> {
     if let Some(pod) = job.worker(worker) {
         return Ok(Some(pod));
     }
@@ -242,31 +237,57 @@ fn no_worker(key: &Key, worker: i64, count: i64) -> Error {
     }
 }
 
-/// The log of one pod's training container, or of the init container that failed before it.
+/// The log of one pod's training container, or of the init container that failed before it; `None` when
+/// the pod has none.
 async fn text(
     context: &Context,
     caller: &Caller,
     pod: &Pod,
     selection: &Selection,
-) -> Result<String> {
+) -> Result<Option<BoxStream<'static, io::Result<String>>>> {
     let pods: Api<Pod> = Api::namespaced(
         context.gate.client(caller),
         &pod.namespace().unwrap_or_default(),
     );
     let parameters = LogParams {
         container: Some(container_of(pod)),
-        previous: selection.previous,
         tail_lines: selection.tail,
         since_seconds: selection.since_seconds,
         timestamps: selection.timestamps,
         ..LogParams::default()
     };
-    match pods.logs(&pod.name_any(), &parameters).await {
-        Ok(text) => Ok(text),
-        // Not started yet, no previous attempt, or gone since the cache last looked.
-        Err(kube::Error::Api(status)) if matches!(status.code, 400 | 404) => Ok(String::new()),
+    match pods.log_stream(&pod.name_any(), &parameters).await {
+        Ok(stream) => {
+            let start = (Box::pin(stream), Vec::new());
+            Ok(Some(Box::pin(futures::stream::try_unfold(
+                start,
+                |(mut stream, mut bytes)| async move {
+                    let piece = stream.fill_buf().await?;
+                    let length = piece.len();
+                    bytes.extend_from_slice(piece);
+                    stream.consume_unpin(length);
+                    let text = decode(&mut bytes, length == 0);
+                    let over = length == 0 && text.is_empty();
+                    Ok((!over).then_some((text, (stream, bytes))))
+                },
+            ))))
+        }
+        // Not started yet, or gone since the cache last looked.
+        Err(kube::Error::Api(status)) if matches!(status.code, 400 | 404) => Ok(None),
         Err(error) => Err(Error::cluster("read the log", error)),
     }
+}
+
+/// Takes the text out of what has come so far; half a character at its end waits for its other half.
+fn decode(bytes: &mut Vec<u8>, end: bool) -> String {
+    let whole = match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() && !end => error.valid_up_to(),
+        // What is wrong before the half is shown as such, and the half with it: this is not text.
+        _ => bytes.len(),
+    };
+    let text = String::from_utf8_lossy(&bytes[..whole]).into_owned();
+    bytes.drain(..whole);
+    text
 }
 
 /// The container whose log tells most: an init container that failed, else the training one.
@@ -292,4 +313,22 @@ pub(crate) fn container_of(pod: &Pod) -> String {
         .or_else(|| names().next())
         .unwrap_or("node")
         .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_survive_being_cut() {
+        let text = "학습 끝\n".as_bytes();
+        for cut in 0..text.len() {
+            let mut bytes = text[..cut].to_vec();
+            let mut all = decode(&mut bytes, false);
+            bytes.extend_from_slice(&text[cut..]);
+            all.push_str(&decode(&mut bytes, true));
+            assert_eq!(all.as_bytes(), text, "cut at {cut}");
+        }
+        assert_eq!(decode(&mut vec![b'a', 0xea], true), "a\u{fffd}");
+    }
 }

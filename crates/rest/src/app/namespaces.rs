@@ -3,6 +3,9 @@
 //! A namespace with the user label belongs to that user alone. Others (`default`, those that an
 //! administrator made with kubectl) belong to nobody, and RBAC decides who may use them.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, ResourceExt};
@@ -21,6 +24,69 @@ const RESERVED: [&str; 4] = [
     "kube-node-lease",
     "astrago-system",
 ];
+
+/// What a namespace is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// It is where its user's jobs run unless they say otherwise.
+    Home,
+    /// One more, for some jobs.
+    Other,
+}
+
+/// The namespace in which the caller's jobs run unless they say otherwise. Another that they made, or
+/// that was made for them, never becomes it.
+pub(crate) fn own(context: &Context, caller: &Caller) -> Option<String> {
+    let user = caller.label().ok()?;
+    let tables = context.world.read();
+    let theirs = tables
+        .namespaces
+        .iter()
+        .map(|(_, namespace)| &**namespace)
+        .filter(|namespace| namespace.labels().get(names::USER) == Some(&user));
+    let found = home(theirs, &user, caller.is_admin());
+    found.or_else(|| natural(&user).ok().filter(|_| !caller.is_admin()))
+}
+
+/// Which of a user's namespaces is their home.
+fn home<'table>(
+    theirs: impl Iterator<Item = &'table Namespace>,
+    user: &str,
+    admin: bool,
+) -> Option<String> {
+    let rank = |namespace: &Namespace| match namespace.name_any() {
+        _ if namespace.labels().contains_key(names::HOME) => 0,
+        name if is_natural(&name, user) => 1,
+        // Given before homes were marked. Administrators make namespaces freely, others do not.
+        _ if !admin => 2,
+        _ => 3,
+    };
+    let best = theirs.min_by_key(|one| (rank(one), one.creation_timestamp(), one.name_any()));
+    best.filter(|one| rank(one) < 3).map(ResourceExt::name_any)
+}
+
+/// Makes one more namespace for the caller.
+pub(crate) async fn create(context: &Context, caller: &Caller, namespace: &str) -> Result<()> {
+    name::check_label(namespace).map_err(|message| Error::invalid("name", message))?;
+    let key = Key::new("", namespace);
+    if context.world.read().namespaces.get(&key).is_some() {
+        return Err(Error::Conflict(format!(
+            "there is already a namespace {namespace:?}"
+        )));
+    }
+    let user = caller
+        .label()
+        .map_err(|message| Error::invalid("user", message))?;
+    ensure(context, caller, namespace, &user).await?;
+    // Whoever made it is to see it; a watch that is broken must not keep them, though.
+    let seen = async {
+        while context.world.read().namespaces.get(&key).is_none() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(2), seen).await;
+    Ok(())
+}
 
 /// Makes sure that `namespace` exists and that jobs of `user` may run there.
 pub(crate) async fn ensure(
@@ -56,7 +122,12 @@ pub(crate) async fn ensure(
     } else {
         &caller.user
     };
-    make(context, namespace, user, subject).await
+    let purpose = if is_natural(namespace, user) {
+        Purpose::Home
+    } else {
+        Purpose::Other
+    };
+    make(context, namespace, user, subject, purpose).await
 }
 
 /// Makes a namespace for a user, or finds that it already is theirs.
@@ -67,16 +138,21 @@ pub(crate) async fn make(
     namespace: &str,
     user: &str,
     subject: &str,
+    purpose: Purpose,
 ) -> Result<()> {
     let api: Api<Namespace> = Api::all(context.client.clone());
-    let labels = [
+    let mut labels: BTreeMap<String, String> = [
         (names::MANAGED_BY.to_owned(), names::ASTRAGO.to_owned()),
         (names::USER.to_owned(), user.to_owned()),
-    ];
+    ]
+    .into();
+    if purpose == Purpose::Home {
+        labels.insert(names::HOME.to_owned(), "true".to_owned());
+    }
     let object = Namespace {
         metadata: ObjectMeta {
             name: Some(namespace.to_owned()),
-            labels: Some(labels.into()),
+            labels: Some(labels),
             ..ObjectMeta::default()
         },
         ..Namespace::default()
@@ -151,5 +227,34 @@ mod tests {
         #[case] want: bool,
     ) {
         assert_eq!(is_natural(namespace, user), want);
+    }
+
+    fn made(name: &str, home: bool, age: i64) -> Namespace {
+        let time = jiff::Timestamp::from_second(1_000_000 - age).unwrap();
+        Namespace {
+            metadata: ObjectMeta {
+                name: Some(name.to_owned()),
+                labels: home.then(|| [(names::HOME.to_owned(), "true".to_owned())].into()),
+                creation_timestamp: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
+                    time,
+                )),
+                ..ObjectMeta::default()
+            },
+            ..Namespace::default()
+        }
+    }
+
+    #[rstest]
+    #[case::nothing_but_another(&[made("exp", false, 9)], true, None)]
+    #[case::the_one_given(&[made("exp", false, 9), made("team", true, 1)], true, Some("team"))]
+    #[case::of_their_name(&[made("exp", false, 9), made("user-kim", false, 1)], true, Some("user-kim"))]
+    #[case::given_long_ago(&[made("exp", false, 1), made("team", false, 9)], false, Some("team"))]
+    #[case::none(&[], false, None)]
+    fn another_namespace_never_becomes_a_users_home(
+        #[case] theirs: &[Namespace],
+        #[case] admin: bool,
+        #[case] want: Option<&str>,
+    ) {
+        assert_eq!(home(theirs.iter(), "kim", admin).as_deref(), want);
     }
 }

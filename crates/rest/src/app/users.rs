@@ -10,6 +10,7 @@ use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostPa
 use kube::{Api, ResourceExt};
 use sha2::{Digest, Sha256};
 
+use super::namespaces::Purpose;
 use super::{Error, Result, namespaces};
 use crate::context::Context;
 use crate::form::name;
@@ -23,16 +24,6 @@ pub(super) const TOKEN_TYPE: &str = "astrago.io/token";
 
 /// Who the caller is.
 pub(crate) fn who_am_i(context: &Context, caller: &Caller) -> WhoAmI {
-    let label = caller.label().ok();
-    let tables = context.world.read();
-    let own = tables.namespaces.iter().find(|(_, namespace)| {
-        label.is_some() && namespace.labels().get(names::USER) == label.as_ref()
-    });
-    let natural = || {
-        namespaces::natural(&caller.label().ok()?)
-            .ok()
-            .filter(|_| !caller.is_admin())
-    };
     WhoAmI {
         // What the form takes as `user_id`; names with colons it does not.
         user: match name::user_label(&caller.user) {
@@ -41,11 +32,11 @@ pub(crate) fn who_am_i(context: &Context, caller: &Caller) -> WhoAmI {
         },
         groups: caller.groups.clone(),
         admin: caller.is_admin(),
-        namespace: own.map(|(key, _)| key.name.clone()).or_else(natural),
+        namespace: namespaces::own(context, caller),
     }
 }
 
-/// Adds a user: namespace, rights, token. Asked again, it gives the user a new token.
+/// Adds a user: namespace, rights, token. Asked to, it gives one that exists a new token.
 pub(crate) async fn add(
     context: &Context,
     caller: &Caller,
@@ -73,7 +64,17 @@ pub(crate) async fn add(
         None => namespaces::natural(&user).map_err(|message| Error::invalid("name", message))?,
     };
     name::check_label(&namespace).map_err(|message| Error::invalid("namespace", message))?;
-    namespaces::make(context, &namespace, &user, &user).await?;
+    let secrets: Api<Secret> = Api::namespaced(context.gate.client(caller), TOKEN_NAMESPACE);
+    let known = secrets
+        .get_opt(&secret_name(&user))
+        .await
+        .map_err(|error| Error::cluster("look for the user", error))?;
+    if known.is_some() && !wanted.rotate {
+        return Err(Error::Conflict(format!(
+            "there is already a user {user:?}; a new token, which takes the present one away, is given with rotate"
+        )));
+    }
+    namespaces::make(context, &namespace, &user, &user, Purpose::Home).await?;
     let token = crate::random_text(40);
     let digest = crate::hexadecimal(&Sha256::digest(token.as_bytes()));
     let groups = if wanted.admin { MASTERS } else { "" };
@@ -97,7 +98,6 @@ pub(crate) async fn add(
         data: Some(data.into()),
         ..Secret::default()
     };
-    let secrets: Api<Secret> = Api::namespaced(context.gate.client(caller), TOKEN_NAMESPACE);
     let parameters = PatchParams::apply("astrago-rest").force();
     secrets
         .patch(&secret_name(&user), &parameters, &Patch::Apply(&secret))

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::ops::Range;
 
 use jiff::Timestamp;
 
@@ -84,6 +85,37 @@ impl Logbook {
             }
             window *= 2;
         }
+    }
+
+    /// Where the last so many lines of a part of the log begin, and how many there are. Nothing of them
+    /// is kept, however many they are.
+    pub(crate) fn last_lines(
+        &self,
+        uid: &str,
+        attempt: &Attempt,
+        part: Range<u64>,
+        most: u64,
+    ) -> io::Result<(u64, u64)> {
+        let Some(mut file) = self.file(uid, attempt)? else {
+            return Ok((part.start, 0));
+        };
+        let mut block = vec![0; 64 << 10];
+        let (mut end, mut found) = (part.end, 0);
+        while end > part.start {
+            let start = end.saturating_sub(block.len() as u64).max(part.start);
+            let bytes = &mut block[..usize::try_from(end - start).unwrap_or(0)];
+            file.seek(SeekFrom::Start(start))?;
+            file.read_exact(bytes)?;
+            for at in memchr::memrchr_iter(b'\n', bytes) {
+                // Each ends a line, and the one before the first that is wanted begins it.
+                if found == most {
+                    return Ok((start + at as u64 + 1, found));
+                }
+                found += 1;
+            }
+            end = start;
+        }
+        Ok((part.start, found))
     }
 
     /// Where the first line begins that is not older than `time`.

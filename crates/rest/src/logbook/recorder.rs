@@ -2,8 +2,9 @@
 //!
 //! | task | input | output |
 //! |---|---|---|
-//! | [`run`] | changes of jobs, and a full look now and then | one task per attempt; records |
+//! | [`follow`] | changes of jobs at once, and a full look now and then | one task per attempt |
 //! | one per attempt | the container's log, followed | its file, metrics, and a sign to followers |
+//! | [`keep`] | changes of jobs, gathered, and a full look now and then | their records |
 //!
 //! # Guarantees
 //!
@@ -13,18 +14,19 @@
 //! Every log comes to its end: what a restart of this process interrupted is taken up again, and what
 //! nobody can read any more is closed as it is ([`catch_up`]).
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use futures::{AsyncBufRead, AsyncBufReadExt};
+use futures::AsyncBufReadExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
 use kube::{Api, ResourceExt};
-use tokio::sync::{broadcast, watch};
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use tokio::sync::mpsc;
 
 use super::{Attempt, Live, Logbook, Metrics, catch_up, line};
 use crate::app;
@@ -46,30 +48,106 @@ const LONGEST_LINE: usize = 64 * 1024;
 
 /// Runs until the context stops.
 pub(crate) async fn run(context: Arc<Context>) {
+    // Apart, because records go to the disk and whoever follows a log waits for nothing but its lines.
+    catch_up::sweep(&context);
+    tokio::join!(follow(&context), keep(&context));
+}
+
+/// Follows the logs that have begun, from the moment at which they are known to.
+async fn follow(context: &Arc<Context>) {
     let mut changes = context.world.changes();
     let mut running: HashSet<(String, Attempt)> = HashSet::new();
-    let (ended, mut endings) = tokio::sync::mpsc::unbounded_channel();
+    let (ended, mut endings) = mpsc::unbounded_channel();
     let mut look = tokio::time::interval_at(tokio::time::Instant::now() + LOOK, LOOK);
-    let mut jobs: BTreeMap<Key, bool> = BTreeMap::new();
-    catch_up::sweep(&context);
-    all_jobs(&context, &mut jobs);
+    // Also of jobs that ended while nobody was here to listen.
+    let mut jobs = with_pods(context, |_| true);
+    jobs.extend(catch_up::unsettled(context));
     loop {
-        keep(&context, std::mem::take(&mut jobs), &mut running, &ended).await;
+        for key in std::mem::take(&mut jobs) {
+            begin(context, &key, &mut running, &ended);
+        }
         tokio::select! {
             () = context.stop.cancelled() => return,
-            Some(key) = endings.recv() => { running.remove(&key); }
+            Some(id) = endings.recv() => { running.remove(&id); }
             _ = look.tick() => {
-                placed_jobs(&context, &mut jobs);
-                let open = catch_up::open(&context).into_iter();
-                jobs.extend(open.map(|key| (key, false)));
+                jobs = with_pods(context, holds);
+                jobs.extend(catch_up::open(context));
             }
             change = changes.recv() => {
-                gather(&context, change, &mut jobs);
+                let mut next = Some(change);
+                while let Some(change) = next {
+                    match change {
+                        Ok(change) => _ = jobs.insert(change.job),
+                        Err(_) => jobs.extend(with_pods(context, |_| true)),
+                    }
+                    next = match changes.try_recv() {
+                        Ok(change) => Some(Ok(change)),
+                        Err(TryRecvError::Lagged(count)) => Some(Err(RecvError::Lagged(count))),
+                        Err(_) => None,
+                    };
+                }
+            }
+        }
+    }
+}
+
+/// Starts a task for each log of a job that has begun and that nobody writes down yet.
+fn begin(
+    context: &Arc<Context>,
+    key: &Key,
+    running: &mut HashSet<(String, Attempt)>,
+    ended: &mpsc::UnboundedSender<(String, Attempt)>,
+) {
+    let Some(job) = Job::find(&context.world.read(), key) else {
+        return;
+    };
+    let uid = job.job.uid().unwrap_or_default();
+    catch_up::close(context, &job, running);
+    for (attempt, pod) in started(&job) {
+        let id = (uid.clone(), attempt);
+        if running.contains(&id) || context.logbook.is_complete(&id.0, &id.1) {
+            continue;
+        }
+        running.insert(id.clone());
+        let (context_, ended, key) = (Arc::clone(context), ended.clone(), key.clone());
+        context.tasks.spawn(async move {
+            record(&context_, &id.0, &id.1, &pod).await;
+            // Whatever the last lines said belongs into the job's record.
+            app::record::write(&context_, &key).await;
+            let _ = ended.send(id);
+        });
+    }
+    // The end of a job is news, too.
+    context.logbook.tell(&uid);
+}
+
+/// Keeps the records of jobs that change, or that hold something.
+async fn keep(context: &Arc<Context>) {
+    let mut changes = context.world.changes();
+    let mut look = tokio::time::interval_at(tokio::time::Instant::now() + LOOK, LOOK);
+    let mut jobs: BTreeMap<Key, bool> = BTreeMap::new();
+    all_jobs(context, &mut jobs);
+    loop {
+        for (key, deleted) in std::mem::take(&mut jobs) {
+            let job = Job::find(&context.world.read(), &key);
+            if let Some(job) = job {
+                context.logbook.report(&job.job);
+                app::record::write(context, &key).await;
+            } else if deleted {
+                app::record::gone(context, &key);
+            }
+        }
+        tokio::select! {
+            () = context.stop.cancelled() => return,
+            // What they cost grows with time alone.
+            _ = look.tick() => jobs.extend(with_pods(context, holds).into_iter().map(|key| (key, false))),
+            change = changes.recv() => {
+                gather(context, change, &mut jobs);
                 tokio::time::sleep(GATHER).await;
                 loop {
                     match changes.try_recv() {
-                        Ok(change) => gather(&context, Ok(change), &mut jobs),
-                        Err(broadcast::error::TryRecvError::Lagged(_)) => all_jobs(&context, &mut jobs),
+                        Ok(change) => gather(context, Ok(change), &mut jobs),
+                        Err(TryRecvError::Lagged(_)) => all_jobs(context, &mut jobs),
                         Err(_) => break,
                     }
                 }
@@ -78,52 +156,24 @@ pub(crate) async fn run(context: Arc<Context>) {
     }
 }
 
-/// Records what these jobs are, and follows the logs that have begun.
-async fn keep(
-    context: &Arc<Context>,
-    jobs: BTreeMap<Key, bool>,
-    running: &mut HashSet<(String, Attempt)>,
-    ended: &tokio::sync::mpsc::UnboundedSender<(String, Attempt)>,
-) {
-    for (key, deleted) in jobs {
-        let job = Job::find(&context.world.read(), &key);
-        if let Some(job) = job {
-            context.logbook.report(&job.job);
-            catch_up::close(context, &job, running);
-            for (attempt, pod) in started(&job) {
-                let id = (job.job.uid().unwrap_or_default(), attempt);
-                if context.logbook.is_complete(&id.0, &id.1) || !running.insert(id.clone()) {
-                    continue;
-                }
-                let (context_, ended) = (Arc::clone(context), ended.clone());
-                context.tasks.spawn(async move {
-                    record(&context_, &id.0, &id.1, &pod).await;
-                    let _ = ended.send(id);
-                });
-            }
-            app::record::write(context, &key).await;
-        } else if deleted {
-            app::record::gone(context, &key);
-        }
-    }
+/// The jobs that have a pod of this sort.
+fn with_pods(context: &Context, which: impl Fn(&Pod) -> bool) -> BTreeSet<Key> {
+    let tables = context.world.read();
+    let pods = tables.pods.iter().filter(|(_, pod)| which(pod));
+    pods.filter_map(|(_, pod)| job_of_pod(pod)).collect()
 }
 
-/// The jobs whose pods hold something: what they cost grows with time alone.
-fn placed_jobs(context: &Context, jobs: &mut BTreeMap<Key, bool>) {
-    let tables = context.world.read();
-    let holds = |pod: &Pod| {
-        let placed = pod
-            .spec
-            .as_ref()
-            .is_some_and(|spec| spec.node_name.is_some());
-        let phase = pod
-            .status
-            .as_ref()
-            .and_then(|status| status.phase.as_deref());
-        placed && !matches!(phase, Some("Succeeded" | "Failed"))
-    };
-    let pods = tables.pods.iter().filter(|(_, pod)| holds(pod));
-    jobs.extend(pods.filter_map(|(_, pod)| Some((job_of_pod(pod)?, false))));
+/// Whether a pod has a place, and is not over.
+fn holds(pod: &Pod) -> bool {
+    let placed = pod
+        .spec
+        .as_ref()
+        .is_some_and(|spec| spec.node_name.is_some());
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
+    placed && !matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 fn all_jobs(context: &Context, jobs: &mut BTreeMap<Key, bool>) {
@@ -138,11 +188,7 @@ fn all_jobs(context: &Context, jobs: &mut BTreeMap<Key, bool>) {
     jobs.extend(unsettled.map(|key| (key, false)));
 }
 
-fn gather(
-    context: &Context,
-    change: Result<Change, broadcast::error::RecvError>,
-    jobs: &mut BTreeMap<Key, bool>,
-) {
+fn gather(context: &Context, change: Result<Change, RecvError>, jobs: &mut BTreeMap<Key, bool>) {
     match change {
         Ok(change) => {
             jobs.insert(change.job, change.deleted);
@@ -241,67 +287,96 @@ async fn copy(
         .await
         .map_err(io::Error::other)?;
     let mut stream = Box::pin(stream);
-    let mut seen = 0;
-    let mut bytes = Vec::new();
+    let mut lines = Lines::default();
+    let mut skip = file.lines;
+    let book = &context.logbook;
     loop {
-        let is_new = seen >= file.lines;
-        let told = read_line(&mut stream, &mut bytes, |bar| {
-            if is_new {
-                context
-                    .logbook
-                    .drawn(uid, attempt.worker, context.now(), bar);
-            }
-        })
-        .await?;
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        if bytes.last() != Some(&b'\n') {
-            bytes.push(b'\n');
-        }
-        seen += 1;
-        if !is_new {
-            continue;
-        }
-        file.write(&bytes)?;
-        if told == 0 {
-            context.logbook.grew(uid, attempt.worker, &bytes);
+        let piece = stream.fill_buf().await?;
+        let length = piece.len();
+        let told = lines.told;
+        let whole = if length == 0 {
+            lines.end()
         } else {
-            let last = &bytes[told..];
-            context
-                .logbook
-                .drawn(uid, attempt.worker, context.now(), last);
+            lines.push(piece)
+        };
+        stream.consume_unpin(length);
+        let mut kept = behind(&whole, &mut skip);
+        if !kept.is_empty() {
+            file.write(kept)?;
+            if told > 0 && kept.len() == whole.len() {
+                // What was drawn on this line before has been read already.
+                let end = memchr::memchr(b'\n', kept).map_or(kept.len(), |at| at + 1);
+                book.drawn(uid, attempt.worker, context.now(), &kept[told..end]);
+                kept = &kept[end..];
+            }
+            book.grew(uid, attempt.worker, kept);
+        }
+        if let Some(bar) = lines.drawing().filter(|_| skip == 0) {
+            book.drawn(uid, attempt.worker, context.now(), bar);
+        }
+        if length == 0 {
+            return Ok(());
         }
     }
 }
 
-/// Reads a line. A progress bar draws on it again and again before it ends: each whole drawing, which a carriage
-/// return ends, goes to `drawn` as it comes. Returns how much of the line `drawn` has seen.
-async fn read_line(
-    stream: &mut (impl AsyncBufRead + Unpin),
-    line: &mut Vec<u8>,
-    mut drawn: impl FnMut(&[u8]),
-) -> io::Result<usize> {
-    line.clear();
-    let mut told = 0;
-    while line.len() < LONGEST_LINE {
-        let piece = stream.fill_buf().await?;
-        let room = piece.len().min(LONGEST_LINE - line.len());
-        let end = memchr::memchr(b'\n', &piece[..room]).map(|at| at + 1);
-        let taken = end.unwrap_or(room);
-        line.extend_from_slice(&piece[..taken]);
-        stream.consume_unpin(taken);
-        if end.is_some() || taken == 0 {
-            break;
+/// Makes whole lines of what comes in pieces. A line that is too long becomes several, however it was cut.
+#[derive(Default)]
+struct Lines {
+    begun: Vec<u8>,
+    /// How much of what was begun [`drawing`](Self::drawing) has told.
+    told: usize,
+}
+
+impl Lines {
+    /// The lines that a piece completes.
+    fn push(&mut self, mut piece: &[u8]) -> Vec<u8> {
+        let mut whole = Vec::with_capacity(self.begun.len() + piece.len());
+        while !piece.is_empty() {
+            let end = memchr::memchr(b'\n', piece).map_or(piece.len(), |at| at + 1);
+            let end = end.min(LONGEST_LINE - self.begun.len());
+            self.begun.extend_from_slice(&piece[..end]);
+            piece = &piece[end..];
+            if self.begun.ends_with(b"\n") {
+                whole.append(&mut self.begun);
+                self.told = 0;
+            } else if self.begun.len() == LONGEST_LINE {
+                whole.extend(self.end());
+            }
         }
-        if let Some(at) = memchr::memrchr(b'\r', &line[told..]) {
-            let until = told + at;
-            let from = memchr::memrchr(b'\r', &line[..until]).map_or(0, |before| before + 1);
-            drawn(&line[from..until]);
-            told = until + 1;
-        }
+        whole
     }
-    Ok(told)
+
+    /// The newest whole drawing of a progress bar, which draws on its line again and again before that ends;
+    /// a carriage return ends a drawing.
+    fn drawing(&mut self) -> Option<&[u8]> {
+        let until = self.told + memchr::memrchr(b'\r', &self.begun[self.told..])?;
+        let before = memchr::memrchr(b'\r', &self.begun[..until]);
+        self.told = until + 1;
+        Some(&self.begun[before.map_or(0, |at| at + 1)..until])
+    }
+
+    /// What was begun, as a line.
+    fn end(&mut self) -> Vec<u8> {
+        self.told = 0;
+        let mut line = std::mem::take(&mut self.begun);
+        if !line.is_empty() {
+            line.push(b'\n');
+        }
+        line
+    }
+}
+
+/// What is left of whole lines behind the first `skip` of them.
+fn behind<'lines>(lines: &'lines [u8], skip: &mut usize) -> &'lines [u8] {
+    let mut from = 0;
+    while *skip > 0
+        && let Some(at) = memchr::memchr(b'\n', &lines[from..])
+    {
+        from += at + 1;
+        *skip -= 1;
+    }
+    &lines[from..]
 }
 
 /// The pod as it is now, if it still is this one.
@@ -348,12 +423,18 @@ fn has_ended(context: &Context, pod: &Pod, attempt: &Attempt) -> bool {
 struct Appender {
     file: File,
     lines: usize,
+    length: u64,
 }
 
 impl Appender {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all(bytes)?;
-        self.lines += 1;
+    /// Writes whole lines: all of them or, on a full disk, none.
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        if let Err(error) = self.file.write_all(lines) {
+            self.file.set_len(self.length)?;
+            return Err(error);
+        }
+        self.lines += memchr::memchr_iter(b'\n', lines).count();
+        self.length += lines.len() as u64;
         Ok(())
     }
 }
@@ -381,23 +462,29 @@ impl Logbook {
             self.grew(uid, attempt.worker, &bytes);
         }
         file.set_len(whole)?;
-        Ok(Appender { file, lines })
+        Ok(Appender {
+            file,
+            lines,
+            length: whole,
+        })
     }
 
     pub(super) fn begin(&self, uid: &str) {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.entry(uid.to_owned()).or_insert_with(|| Live {
-            grown: watch::channel(0).0,
             metrics: Metrics::default(),
             reported: self.read_reports(uid),
         });
     }
 
-    fn grew(&self, uid: &str, worker: i64, bytes: &[u8]) {
+    /// Takes note of whole lines that were written.
+    fn grew(&self, uid: &str, worker: i64, lines: &[u8]) {
+        self.tell(uid);
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(live) = live.get_mut(uid) {
-            live.metrics.line(&line(worker, bytes));
-            live.grown.send_modify(|version| *version += 1);
+            for bytes in lines.split_inclusive(|byte| *byte == b'\n') {
+                live.metrics.line(&line(worker, bytes));
+            }
         }
     }
 
@@ -407,9 +494,6 @@ impl Logbook {
         if let Some(live) = live.get_mut(uid) {
             let text = String::from_utf8_lossy(bytes);
             live.metrics.text(time, worker, text.trim_end());
-            if bytes.ends_with(b"\n") {
-                live.grown.send_modify(|version| *version += 1);
-            }
         }
     }
 
@@ -417,10 +501,7 @@ impl Logbook {
         if let Err(error) = File::create(self.path(uid, attempt).with_extension("end")) {
             tracing::warn!(uid, %error, "failed to mark a log as complete; it will be read again");
         }
-        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(live) = live.get_mut(uid) {
-            live.grown.send_modify(|version| *version += 1);
-        }
+        self.tell(uid);
     }
 
     pub(crate) fn is_complete(&self, uid: &str, attempt: &Attempt) -> bool {
@@ -445,27 +526,68 @@ impl Logbook {
 
 #[cfg(test)]
 mod tests {
-    use futures::TryStreamExt;
-
     use super::*;
 
-    #[tokio::test]
-    async fn a_progress_bar_is_read_while_it_draws() {
-        let pieces = [
-            "00Z start\r 1/9",
-            " [ loss=3\r 2/9 [ loss=2",
-            "\r 3/9 [ loss=1\n",
-            "next\n",
-        ];
-        let pieces = pieces.map(|piece| Ok::<_, io::Error>(piece.as_bytes()));
-        let mut stream = futures::stream::iter(pieces).into_async_read();
-        let (mut line, mut seen) = (Vec::new(), Vec::new());
-        let told = read_line(&mut stream, &mut line, |bar| seen.push(bar.to_vec()))
-            .await
-            .unwrap();
+    #[test]
+    fn lines_are_the_same_however_they_come() {
+        let long = "x".repeat(LONGEST_LINE + 10);
+        let text = format!("one\n\n{long}\nlast");
+        let want = format!(
+            "one\n\n{}\n{}\nlast\n",
+            &long[..LONGEST_LINE],
+            &long[LONGEST_LINE..]
+        );
+        for size in [1000, 4096, LONGEST_LINE, text.len()] {
+            let mut lines = Lines::default();
+            let pieces = text.as_bytes().chunks(size);
+            let mut whole: Vec<u8> = pieces.flat_map(|piece| lines.push(piece)).collect();
+            whole.extend(lines.end());
+            assert!(whole == want.as_bytes(), "in pieces of {size}");
+        }
+        let mut skip = 2;
+        assert_eq!(behind(b"a\nb\nc\n", &mut skip), b"c\n");
+        let mut skip = 4;
+        assert_eq!((behind(b"a\nb\nc\n", &mut skip), skip), (&b""[..], 1));
+    }
+
+    #[test]
+    fn a_progress_bar_is_read_while_it_draws() {
+        let mut lines = Lines::default();
+        let mut seen = Vec::new();
+        for piece in ["00Z start\r 1/9", " [ loss=3\r 2/9 [ loss=2"] {
+            assert!(lines.push(piece.as_bytes()).is_empty());
+            seen.extend(lines.drawing().map(<[u8]>::to_vec));
+        }
         assert_eq!(seen, [&b"00Z start"[..], b" 1/9 [ loss=3"]);
-        assert_eq!(&line[told..], b" 2/9 [ loss=2\r 3/9 [ loss=1\n");
-        read_line(&mut stream, &mut line, |_| {}).await.unwrap();
-        assert_eq!(line, b"next\n");
+        let told = lines.told;
+        let whole = lines.push(b"\r 3/9 [ loss=1\nnext\n");
+        assert_eq!(&whole[told..], b" 2/9 [ loss=2\r 3/9 [ loss=1\nnext\n");
+        assert!(lines.drawing().is_none());
+        assert_eq!(lines.told, 0);
+    }
+
+    #[test]
+    fn a_disk_that_is_full_leaves_no_half_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let book = Logbook::open(folder.path()).unwrap();
+        let attempt = Attempt::new(0, 1, 0);
+        let mut file = book.append("u", &attempt).unwrap();
+        file.write(b"one\ntwo\n").unwrap();
+        // What a file may not be written to answers as a full disk does.
+        file.file = File::open(book.path("u", &attempt)).unwrap();
+        file.write(b"three\n").unwrap_err();
+        assert_eq!((file.lines, file.length), (2, 8));
+    }
+
+    #[tokio::test]
+    async fn whoever_follows_a_log_that_has_not_begun_is_told_when_it_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let book = Logbook::open(folder.path()).unwrap();
+        let mut grows = book.grows("u");
+        book.begin("u");
+        let mut file = book.append("u", &Attempt::new(0, 1, 0)).unwrap();
+        file.write(b"one\n").unwrap();
+        book.grew("u", 0, b"one\n");
+        grows.changed().await.unwrap();
     }
 }

@@ -317,6 +317,7 @@ pub struct JobDetail {
     pub summary: JobSummary,
     pub image: Option<String>,
     pub command: Vec<String>,
+    /// How often it may be restarted: as asked for, or as its runtime has it.
     pub max_restarts: Option<i64>,
     /// The digest of the folder that it runs, where it was given one.
     #[serde(default)]
@@ -325,6 +326,9 @@ pub struct JobDetail {
     pub timeline: Timeline,
     pub waiting: Option<Waiting>,
     pub failure: Option<Failure>,
+    /// Why the attempt before this one failed, as far as its log tells.
+    #[serde(default)]
+    pub previous_failure: Option<Failure>,
     pub usage: Usage,
     /// The latest value of each metric.
     pub metrics: Vec<Metric>,

@@ -35,6 +35,9 @@ pub struct NewUser {
     pub name: String,
     #[serde(default)]
     pub admin: bool,
+    /// Gives a user that exists a new token, and takes the one before it away.
+    #[serde(default)]
+    pub rotate: bool,
     /// Otherwise `user-{name}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,

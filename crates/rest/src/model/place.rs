@@ -79,6 +79,13 @@ pub struct Preset {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewNamespace {
+    #[schema(example = "experiments")]
+    pub name: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Namespace {
     pub name: String,
     pub user: Option<String>,

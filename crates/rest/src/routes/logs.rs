@@ -1,5 +1,6 @@
 //! Logs.
 
+use std::io;
 use std::sync::Arc;
 
 use axum::Json as Answer;
@@ -7,6 +8,8 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderName;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use futures::{Stream, StreamExt, TryStreamExt};
+use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -37,7 +40,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
         ("name" = String, Path),
         ("namespace" = Option<String>, Query),
         ("worker" = Option<i64>, Query, description = "The rank, 0 by default", minimum = 0),
-        ("tail" = Option<i64>, Query, description = "Only so many lines from the end", minimum = 0),
+        ("tail" = Option<i64>, Query, description = "Only so many lines from the end; 100000 by default", minimum = 0),
         ("since" = Option<i64>, Query, description = "Only the last so many seconds", minimum = 1),
         ("previous" = Option<bool>, Query, description = "The attempt before this one"),
         ("timestamps" = Option<bool>, Query)),
@@ -47,7 +50,7 @@ async fn worker(
     caller: Caller,
     Name(name): Name,
     parameters: Parameters,
-) -> Result<Answer<WorkerLogs>> {
+) -> Result<([(HeaderName, &'static str); 1], Body)> {
     let key = Key {
         namespace: parameters.namespace(&caller)?,
         name,
@@ -55,9 +58,20 @@ async fn worker(
     let worker = parameters
         .integer("worker", 0..=i64::from(i32::MAX))?
         .unwrap_or(0);
-    let selection = selection(&parameters)?;
-    Ok(Answer(
-        logs::worker(&context, &caller, &key, worker, &selection).await?,
+    let mut selection = selection(&parameters)?;
+    selection.tail = selection.tail.or(Some(logs::MOST_LINES));
+    let text = logs::worker(&context, &caller, &key, worker, &selection).await?;
+    let head = format!(
+        "{{\"trainjob_name\":{},\"worker\":{worker},\"logs\":\"",
+        json(&key.name)
+    );
+    let pieces = text.map_ok(|text| {
+        let quoted = json(&text);
+        quoted[1..quoted.len() - 1].to_owned()
+    });
+    Ok((
+        [(CONTENT_TYPE, "application/json")],
+        between(head, pieces, "\"}").await?,
     ))
 }
 
@@ -67,25 +81,83 @@ async fn worker(
         ("name" = String, Path),
         ("namespace" = Option<String>, Query),
         ("worker" = Option<i64>, Query, description = "One worker only", minimum = 0),
-        ("tail" = Option<i64>, Query, description = "Only so many lines from the end", minimum = 0),
+        ("tail" = Option<i64>, Query, description = "Only so many lines from the end; 100000 by default, but with `format=ndjson`", minimum = 0),
         ("since" = Option<i64>, Query, description = "Only the last so many seconds", minimum = 1),
-        ("previous" = Option<bool>, Query, description = "The attempt before this one")),
+        ("previous" = Option<bool>, Query, description = "The attempt before this one"),
+        ("format" = Option<String>, Query, description = "`ndjson` for one JSON object per line, without an end to how many")),
     responses((status = 200, body = LogLines), (status = "4XX", body = ErrorBody)))]
 async fn merged(
     State(context): State<Arc<Context>>,
     caller: Caller,
     Name(name): Name,
     parameters: Parameters,
-) -> Result<Answer<LogLines>> {
+) -> Result<([(HeaderName, &'static str); 1], Body)> {
     let key = Key {
         namespace: parameters.namespace(&caller)?,
         name,
     };
     let worker = parameters.integer("worker", 0..=i64::from(i32::MAX))?;
-    let selection = selection(&parameters)?;
-    Ok(Answer(
-        logs::merged(&context, &caller, &key, worker, &selection).await?,
+    let mut selection = selection(&parameters)?;
+    let by_line = match parameters.text("format") {
+        None | Some("json") => false,
+        Some("ndjson") => true,
+        Some(other) => {
+            let message = format!("must be json or ndjson, not {other:?}");
+            return Err(Error::invalid("format", message));
+        }
+    };
+    if !by_line {
+        selection.tail = selection.tail.or(Some(logs::MOST_LINES));
+    }
+    let lines = logs::merged(&context, &caller, &key, worker, &selection).await?;
+    if by_line {
+        let pieces = lines.map_ok(|lines| lines.iter().map(|line| json(line) + "\n").collect());
+        let body = between(String::new(), pieces, "").await?;
+        return Ok(([(CONTENT_TYPE, "application/x-ndjson")], body));
+    }
+    let head = format!("{{\"trainjob_name\":{},\"lines\":[", json(&key.name));
+    let mut first = true;
+    let pieces = lines.map_ok(move |lines| {
+        let mut text = String::new();
+        for line in &lines {
+            if !std::mem::take(&mut first) {
+                text.push(',');
+            }
+            text.push_str(&json(line));
+        }
+        text
+    });
+    Ok((
+        [(CONTENT_TYPE, "application/json")],
+        between(head, pieces, "]}").await?,
     ))
+}
+
+/// A short answer is sent as one, with its length; a longer one as it is read.
+const SHORT: usize = 1 << 20;
+
+/// A body of a head, what comes, and a tail.
+async fn between(
+    head: String,
+    pieces: impl Stream<Item = io::Result<String>> + Send + 'static,
+    tail: &str,
+) -> Result<Body> {
+    let mut pieces = Box::pin(pieces);
+    let mut text = head;
+    while text.len() < SHORT {
+        match pieces.next().await {
+            Some(piece) => text.push_str(&piece.map_err(Error::disk)?),
+            None => return Ok(Body::from(text + tail)),
+        }
+    }
+    let ends = |text: String| futures::stream::once(async { Ok(text) });
+    let whole = ends(text).chain(pieces).chain(ends(tail.to_owned()));
+    Ok(Body::from_stream(whole))
+}
+
+fn json(value: &(impl Serialize + ?Sized)) -> String {
+    // Texts and plain structures always can be written.
+    serde_json::to_string(value).unwrap_or_else(|_| "\"\"".to_owned())
 }
 
 /// A page of the log of all workers: its end, or the lines before or behind a place, around a time or

@@ -10,15 +10,15 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::app::{Error, apply, places, sampling};
+use crate::app::{self, Error, apply, places, sampling};
 use crate::context::Context;
 use crate::error::Result;
 use crate::extract::{Json, Name, Parameters};
 use crate::identity::{Access, Caller};
 use crate::metrics;
 use crate::model::{
-    Claim, ClaimRequest, ClusterInfo, ErrorBody, Namespace, NodeInfo, Preset, Priority, Queue,
-    Quota, Runtime, SecretInfo, SecretRequest, UsageOverTime,
+    Claim, ClaimRequest, ClusterInfo, ErrorBody, Namespace, NewNamespace, NodeInfo, Preset,
+    Priority, Queue, Quota, Runtime, SecretInfo, SecretRequest, UsageOverTime,
 };
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
@@ -31,7 +31,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
         .routes(routes!(runtime))
         .routes(routes!(set_max_restarts))
         .routes(routes!(presets))
-        .routes(routes!(namespaces))
+        .routes(routes!(namespaces, create_namespace))
         .routes(routes!(quota, set_quota))
         .routes(routes!(claims, create_claim))
         .routes(routes!(secrets, put_secret))
@@ -139,6 +139,18 @@ async fn namespaces(
     caller: Caller,
 ) -> Result<Answer<Vec<Namespace>>> {
     Ok(Answer(places::namespaces(&context, &caller).await?))
+}
+
+/// Make a namespace that belongs to the caller. Jobs go there only when it is named.
+#[utoipa::path(post, path = "/api/namespaces", tag = "cluster", request_body = NewNamespace,
+    responses((status = 200, body = NewNamespace), (status = "4XX", body = ErrorBody)))]
+async fn create_namespace(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    Json(wanted): Json<NewNamespace>,
+) -> Result<Answer<NewNamespace>> {
+    app::namespaces::create(&context, &caller, &wanted.name).await?;
+    Ok(Answer(wanted))
 }
 
 /// A namespace's quota, and how much of it is used.

@@ -70,6 +70,9 @@ pub(super) fn cause(job: &Job) -> Cause {
         JobState::Restarting => Cause::new("restarting").with("restarts", job.restarts()),
         JobState::Pending => match job.unscheduled() {
             Some(sentence) => waiting::cause_of_sentence(&sentence),
+            None if job.pods.is_empty() && job.lacks_runtime => {
+                Cause::new("no_runtime").with("runtime", &*job.job.spec.runtime_ref.name)
+            }
             None if job.pods.is_empty() => Cause::new("waiting_for_pods"),
             None => Cause::new("starting"),
         },
@@ -81,6 +84,12 @@ pub(super) fn cause(job: &Job) -> Cause {
 fn pending(job: &Job) -> String {
     if let Some(reason) = job.unscheduled() {
         return reason;
+    }
+    if job.pods.is_empty() && job.lacks_runtime {
+        return format!(
+            "the runtime {:?} does not exist",
+            job.job.spec.runtime_ref.name
+        );
     }
     if job.pods.is_empty() {
         return "waiting for its pods".to_owned();

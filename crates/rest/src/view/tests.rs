@@ -31,7 +31,19 @@ fn job(spec: Value, conditions: Value, pods: Vec<Value>, restarts: i32) -> Job {
         per_node: Amounts::default(),
         num_nodes: 2,
         framework: None,
+        lacks_runtime: false,
     }
+}
+
+#[test]
+fn a_job_whose_runtime_is_missing_says_so() {
+    let mut job = job(spec(), json!([]), vec![], 0);
+    job.lacks_runtime = true;
+    assert_eq!(
+        job.message(),
+        "the runtime \"pytorch-simple\" does not exist"
+    );
+    assert_eq!(json!(job.cause())["code"], "no_runtime");
 }
 
 fn spec() -> Value {
@@ -110,6 +122,24 @@ fn time_is_split_into_queued_starting_and_training() {
     );
     let usage = job.usage_of_pods(Timestamp::UNIX_EPOCH);
     assert!((usage[0].1.cpu_core_hours - 2.0 * 240.0 / 3600.0).abs() < 1e-9);
+}
+
+#[test]
+fn the_attempts_before_this_one_were_not_queued() {
+    let times = |queued, starting, training| Timeline {
+        queued_seconds: Some(queued),
+        starting_seconds: starting,
+        training_seconds: training,
+    };
+    let first = times(5, Some(2), Some(30));
+    let restarted = times(100, None, None).after(&first);
+    assert_eq!(restarted, times(5, Some(2), Some(93)));
+    assert_eq!(
+        times(100, Some(1), Some(9)).after(&first),
+        times(5, Some(2), Some(103))
+    );
+    let never_trained = times(100, None, None).after(&times(50, None, None));
+    assert_eq!(never_trained, times(100, None, None));
 }
 
 #[test]

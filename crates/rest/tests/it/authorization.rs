@@ -107,6 +107,13 @@ fn cases() -> Vec<Case> {
         ),
         ("GET /api/presets", Users, "", None),
         ("GET /api/namespaces", Users, "", None),
+        // Users may only have namespaces of their own name.
+        (
+            "POST /api/namespaces",
+            Administrators,
+            "",
+            Some(|| json!({ "name": "{unique}" })),
+        ),
         ("GET /api/namespaces/{name}/quota", Namespace, "", None),
         (
             "PUT /api/namespaces/{name}/quota",

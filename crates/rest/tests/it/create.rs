@@ -474,3 +474,45 @@ async fn deleting_a_job_takes_its_code_and_keeps_the_frameworks() {
         .await;
     assert_eq!(again.status, StatusCode::NOT_FOUND);
 }
+
+#[tokio::test]
+async fn a_namespace_beside_ones_own_is_made_on_purpose_and_never_becomes_ones_own() {
+    let site = Site::start().await;
+    let kim = site.user("kim").await;
+    let exp = json!({ "name": "exp" });
+    site.post("/api/namespaces", ADMIN, &exp).await.ok();
+    let known = |list: &Value| list.to_string().contains("\"exp\"");
+    site.until("/api/namespaces", ADMIN, known).await;
+    let me = site.get("/api/whoami", ADMIN).await.ok();
+    assert_eq!(me["namespace"], Value::Null, "{me}");
+    let again = site.post("/api/namespaces", ADMIN, &exp).await;
+    assert_eq!(again.status, StatusCode::CONFLICT, "{}", again.text);
+    // Jobs of others, and a job of one's own in another namespace, change nothing either.
+    let other = form_a("kim", "other");
+    site.post("/api/trainjob/create", ADMIN, &other).await.ok();
+    let me = site.get("/api/whoami", &kim).await.ok();
+    assert_eq!(me["namespace"], "user-kim");
+    let not_theirs = site
+        .post("/api/namespaces", &kim, &json!({ "name": "team" }))
+        .await;
+    assert_eq!(not_theirs.status, StatusCode::FORBIDDEN);
+    let wrong = site
+        .post("/api/namespaces", &kim, &json!({ "name": "Not A Name" }))
+        .await;
+    assert_eq!(wrong.fields(), ["name"]);
+}
+
+#[tokio::test]
+async fn what_is_applied_with_a_field_that_nobody_knows_is_refused() {
+    let site = Site::start().await;
+    let object = json!({
+        "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob",
+        "metadata": { "name": "typo", "namespace": "default" },
+        "spec": { "runtimeRef": { "name": "pytorch-simple" }, "trainer": { "numNode": 2 } },
+    });
+    let answer = site
+        .post("/api/apply?namespace=default", ADMIN, &object)
+        .await;
+    assert!(answer.status.is_client_error(), "{}", answer.text);
+    assert!(answer.text.contains("numNode"), "{}", answer.text);
+}

@@ -219,7 +219,7 @@ async fn the_history_of_a_namespace_stays_with_its_first_user() {
         }
     })
     .await;
-    let given = json!({ "name": "lee", "namespace": "user-kim" });
+    let given = json!({ "name": "lee", "namespace": "user-kim", "rotate": true });
     let lee = site.post("/api/users", ADMIN, &given).await.ok()["token"]
         .as_str()
         .unwrap()

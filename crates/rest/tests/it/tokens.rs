@@ -190,3 +190,18 @@ async fn the_name_of_the_administrator_is_not_given_away() {
         .await;
     assert_eq!(answer.fields(), ["name"], "{}", answer.text);
 }
+
+#[tokio::test]
+async fn a_user_is_not_given_another_token_by_accident() {
+    let site = Site::start().await;
+    let first = site.user("kim").await;
+    let again = site
+        .post("/api/users", ADMIN, &json!({ "name": "kim" }))
+        .await;
+    assert_eq!(again.status, StatusCode::CONFLICT, "{}", again.text);
+    site.get("/api/whoami", &first).await.ok();
+    let rotated = json!({ "name": "kim", "rotate": true });
+    let second = site.post("/api/users", ADMIN, &rotated).await.ok();
+    let second = second["token"].as_str().unwrap();
+    site.get("/api/whoami", second).await.ok();
+}

@@ -35,6 +35,9 @@ pub(crate) enum Item {
 /// Lines that are read at once from one file.
 const BATCH: usize = 500;
 
+/// How long lines are gathered while they keep coming.
+const PACE: Duration = Duration::from_millis(20);
+
 /// How long a follower waits before it looks again by itself.
 const LOOK: Duration = Duration::from_secs(2);
 
@@ -158,24 +161,24 @@ impl Follower {
         if let Some(tail) = tail {
             self.skip_to_tail(tail);
         }
+        let mut grows = self.context.logbook.grows(&self.uid);
         loop {
-            let grows = self.context.logbook.grows(&self.uid);
+            // In this order: what comes while this looks is looked at next.
+            grows.mark_unchanged();
             let over = self.is_over();
             let sent = self.send_news().await?;
-            if sent {
+            if sent > 0 {
+                // A line that comes alone was sent at once; of a flood, much is sent together.
+                if sent < BATCH {
+                    tokio::time::sleep(PACE).await;
+                }
                 continue;
             }
             if over {
                 return self.sender.send(Item::End).await;
             }
-            let growth = async {
-                match grows {
-                    Some(mut grows) => _ = grows.changed().await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
-                () = growth => {}
+                _ = grows.changed() => {}
                 () = tokio::time::sleep(LOOK) => {}
                 () = self.sender.closed() => return Ok(()),
                 () = self.context.stop.cancelled() => return Ok(()),
@@ -197,8 +200,8 @@ impl Follower {
                 .all(|(attempt, _)| book.is_complete(&self.uid, attempt))
     }
 
-    /// Sends what is new in every file; tells whether there was anything.
-    async fn send_news(&mut self) -> Result<bool, mpsc::error::SendError<Item>> {
+    /// Sends what is new in every file; tells how many lines that was.
+    async fn send_news(&mut self) -> Result<usize, mpsc::error::SendError<Item>> {
         let book = &self.context.logbook;
         let attempts = book.attempts(&self.uid);
         let read = page::news(
@@ -210,7 +213,7 @@ impl Follower {
             BATCH,
         );
         let (news, _) = read.unwrap_or_default();
-        let any = !news.is_empty();
+        let count = news.len();
         for (attempt, placed) in news {
             self.position.set(&attempt, placed.end);
             let item = Item::Line {
@@ -219,7 +222,7 @@ impl Follower {
             };
             self.sender.send(item).await?;
         }
-        Ok(any)
+        Ok(count)
     }
 
     /// Moves to the last lines of each worker's last attempt.
