@@ -254,12 +254,10 @@ impl Writer {
         let value = self.value;
         let action = match (own.possible.known(), self.random.random_range(0..10)) {
             (_, 0) => Action::Read,
-            (Some(None), _) => Action::Create(value),
+            (Some(None), _) | (None, 1..=3) => Action::Create(value),
             (Some(Some(_)), 1..=2) => Action::Delete,
             (Some(Some(_)), 3..=5) if own.last.is_some() => Action::Replace(value),
-            (Some(Some(_)), _) => Action::Patch(value),
-            (None, 1..=3) => Action::Create(value),
-            (None, 4..=6) => Action::Patch(value),
+            (Some(Some(_)), _) | (None, 4..=6) => Action::Patch(value),
             (None, _) => Action::Delete,
         };
         let api = kind.api(&self.client);
@@ -348,8 +346,7 @@ async fn perform(
         Err(_) => Answer::Unknown,
     };
     own.last = match (answer, result) {
-        (Answer::Done(_), Ok(object)) => Some(object),
-        (Answer::Found(Some(_), _), Ok(object)) => Some(object),
+        (Answer::Done(_) | Answer::Found(Some(_), _), Ok(object)) => Some(object),
         _ => None,
     };
     let operation = Operation { action, answer };

@@ -14,7 +14,7 @@ use serde_json::Value;
 pub(crate) const PATIENCE: Duration = Duration::from_mins(4);
 
 /// After this an answer counts as missing; the server is never held up for so long on purpose.
-const ANSWER: Duration = Duration::from_secs(60);
+const ANSWER: Duration = Duration::from_mins(1);
 
 pub(crate) struct Server {
     pub(crate) data: PathBuf,
