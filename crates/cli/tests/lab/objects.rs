@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{
-    ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, WatchParams,
+    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+    WatchParams,
 };
 use kube::core::WatchEvent;
 use kube::{Api, Client, ResourceExt};
@@ -86,6 +87,8 @@ pub(crate) struct Objects {
 struct Watched {
     seen: BTreeMap<String, Vec<Seen>>,
     wrong: Option<String>,
+    /// The server no longer had what came after the last event, and the watch began with a list anew.
+    gap: bool,
 }
 
 impl Objects {
@@ -166,7 +169,8 @@ impl Objects {
     }
 
     /// Compares all that is there with the histories, deletes it, and compares the watches.
-    pub(crate) async fn settle(&mut self, round: u64) -> Result<(), String> {
+    /// A server whose disk was full may have forgotten its past to make room.
+    pub(crate) async fn settle(&mut self, round: u64, forgets: bool) -> Result<(), String> {
         for ((kind, name), own) in &mut self.own {
             let api = kind.api(&self.client);
             for action in [Action::Read, Action::Delete, Action::Read] {
@@ -186,7 +190,7 @@ impl Objects {
         for kind in KINDS {
             let api = kind.api(&self.client);
             let found = eventually("a list", || async {
-                api.list(&kube::api::ListParams::default())
+                api.list(&ListParams::default())
                     .await
                     .map_err(|error| error.to_string())
             });
@@ -204,7 +208,7 @@ impl Objects {
             .await?;
         }
         for (kind, watched) in &self.watches {
-            self.check(*kind, watched, round)
+            self.check(*kind, watched, round, forgets)
                 .await
                 .map_err(|error| format!("a watch of {kind:?}s: {error}"))?;
         }
@@ -214,7 +218,13 @@ impl Objects {
         Ok(())
     }
 
-    async fn check(&self, kind: Kind, watched: &Mutex<Watched>, round: u64) -> Result<(), String> {
+    async fn check(
+        &self,
+        kind: Kind,
+        watched: &Mutex<Watched>,
+        round: u64,
+        forgets: bool,
+    ) -> Result<(), String> {
         eventually("the sentinel", || async {
             let watched = watched.lock().unwrap();
             let last = watched.seen.get(SENTINEL).and_then(|seen| seen.last());
@@ -228,9 +238,22 @@ impl Objects {
         if let Some(wrong) = watched.wrong.take() {
             return Err(wrong);
         }
+        let gap = std::mem::take(&mut watched.gap);
+        if gap && !forgets {
+            return Err("the server forgot what it had no reason to forget".to_owned());
+        }
         let mut seen = std::mem::take(&mut watched.seen);
         for ((of, name), own) in self.own.iter().filter(|((of, _), _)| *of == kind) {
             let seen = seen.remove(name).unwrap_or_default();
+            if gap {
+                // What is known to have been missed cannot be compared, but how it ended can.
+                if let Some(last) = seen.last().filter(|last| last.state.is_some()) {
+                    return Err(format!(
+                        "{of:?} {name} is not shown to be deleted: {last:?}"
+                    ));
+                }
+                continue;
+            }
             check_watch(&own.history, &seen).map_err(|error| format!("{of:?} {name}: {error}"))?;
         }
         Ok(())
@@ -366,31 +389,46 @@ async fn watch(
 ) {
     let parameters = WatchParams::default().timeout(if restless { 1 } else { 50 });
     loop {
-        if let Ok(stream) = api.watch(&parameters, &from.to_string()).await {
-            let mut stream = std::pin::pin!(stream);
-            while let Some(Ok(event)) = stream.next().await {
-                let (object, deleted) = match &event {
-                    WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
-                    WatchEvent::Deleted(object) => (object, true),
-                    WatchEvent::Bookmark(_) => continue,
-                    WatchEvent::Error(error) => {
-                        watched.lock().unwrap().wrong = Some(format!("{error:?} from {from}"));
-                        break;
+        let mut expired = false;
+        match api.watch(&parameters, &from.to_string()).await {
+            Ok(stream) => {
+                let mut stream = std::pin::pin!(stream);
+                while let Some(Ok(event)) = stream.next().await {
+                    let mut watched = watched.lock().unwrap();
+                    match event {
+                        WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                            from = from.max(watched.see(&object, value(&object)));
+                        }
+                        WatchEvent::Deleted(object) => from = from.max(watched.see(&object, None)),
+                        WatchEvent::Bookmark(_) => {}
+                        WatchEvent::Error(error) if error.code == 410 => expired = true,
+                        WatchEvent::Error(error) => watched.wrong = Some(format!("{error:?}")),
                     }
-                };
-                from = from.max(version(object));
-                let seen = Seen {
-                    state: value(object).filter(|_| !deleted),
-                    version: version(object),
-                };
-                let mut watched = watched.lock().unwrap();
-                watched
-                    .seen
-                    .entry(object.name_any())
-                    .or_default()
-                    .push(seen);
+                }
+            }
+            Err(kube::Error::Api(error)) => expired = error.code == 410,
+            Err(_) => {}
+        }
+        if expired && let Ok(list) = api.list(&ListParams::default()).await {
+            let mut watched = watched.lock().unwrap();
+            watched.gap = true;
+            watched.seen.clear();
+            let version = list.metadata.resource_version.unwrap_or_default();
+            from = version.parse().unwrap_or(from);
+            for object in &list.items {
+                watched.see(object, value(object));
             }
         }
         pause(20).await;
+    }
+}
+
+impl Watched {
+    /// Takes note of an event, and returns its version.
+    fn see(&mut self, object: &DynamicObject, state: State) -> u64 {
+        let version = version(object);
+        let seen = self.seen.entry(object.name_any()).or_default();
+        seen.push(Seen { state, version });
+        version
     }
 }
