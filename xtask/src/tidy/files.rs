@@ -37,7 +37,29 @@ pub(super) fn check(root: &Path, breaches: &mut Vec<String>) -> Result<()> {
             "{PROMISES}: names the test {test}, which does not exist"
         ));
     }
+    check_version(root, breaches)?;
     check_documents(root, breaches)
+}
+
+/// There is one version, the workspace's.
+fn check_version(root: &Path, breaches: &mut Vec<String>) -> Result<()> {
+    let version = env!("CARGO_PKG_VERSION");
+    for (name, want) in [
+        ("CHANGELOG.md", format!("## {version}\n")),
+        ("ui/package.json", format!("\"version\": \"{version}\"")),
+        (
+            "deploy/helm/astrago/Chart.yaml",
+            format!("appVersion: {version}\n"),
+        ),
+        ("deploy/README.md", format!("astrago:{version} ")),
+    ] {
+        let text = fs::read_to_string(root.join(name))
+            .with_context(|| format!("failed to read {name}"))?;
+        if !text.contains(&want) {
+            breaches.push(format!("{name}: does not name the version {version}"));
+        }
+    }
+    Ok(())
 }
 
 fn check_file(name: &str, text: &str, breaches: &mut Vec<String>) {

@@ -1,5 +1,6 @@
 //! Requests that are passed on to a node.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use rustls_pki_types::pem::PemObject as _;
@@ -19,8 +20,10 @@ async fn kubelet(plane: &Plane) -> (u16, String, tokio::task::JoinHandle<String>
         .expect("a certificate");
     let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).expect("PEM");
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("PEM");
-    let digest = Sha256::digest(&certificate);
-    let fingerprint = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut fingerprint = String::new();
+    for byte in Sha256::digest(&certificate) {
+        write!(fingerprint, "{byte:02x}").expect("memory");
+    }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
