@@ -7,6 +7,7 @@
 //! ```text
 //! logs/{job's uid}/{worker}.{attempt}.log     "2025-11-05T13:00:00.123456789Z text\n"
 //! logs/{job's uid}/{worker}.{attempt}.end     the container has ended and all of it is written
+//! logs/{job's uid}/curves                     the metrics of a job that is over
 //! ```
 //! An attempt is the pod's creation time and its container's restart count, so that the names
 //! sort in the order in which the attempts ran.
@@ -24,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 pub(crate) use self::pieces::Placed;
@@ -39,7 +41,7 @@ const POINTS: usize = 1000;
 const NAMES: usize = 100;
 
 /// The metrics of a job with their curves.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Curves {
     pub(crate) metrics: Vec<Metric>,
     /// Values of metrics beyond the bound.
@@ -249,6 +251,9 @@ impl Logbook {
         {
             return live.reported.before(live.metrics.all());
         }
+        if let Some(kept) = self.kept_curves(uid) {
+            return kept;
+        }
         let mut metrics = Metrics::default();
         for attempt in self.attempts(uid) {
             let mut position = 0;
@@ -260,7 +265,34 @@ impl Logbook {
                 }
             }
         }
-        self.read_reports(uid).before(metrics.all())
+        let curves = self.read_reports(uid).before(metrics.all());
+        self.keep_curves(uid, &curves);
+        curves
+    }
+
+    /// The curves of a job that is over: its log may be long, and is not read again for each look at them.
+    fn kept_curves(&self, uid: &str) -> Option<Curves> {
+        let bytes = std::fs::read(self.curves_path(uid)).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    /// Only a log that is complete has curves to keep.
+    fn keep_curves(&self, uid: &str, curves: &Curves) {
+        if self.attempts(uid).is_empty() || !self.all_complete(uid) {
+            return;
+        }
+        let draft = self.folder(uid).join("curves.new");
+        let kept = serde_json::to_vec(curves)
+            .map_err(io::Error::from)
+            .and_then(|bytes| std::fs::write(&draft, bytes))
+            .and_then(|()| std::fs::rename(&draft, self.curves_path(uid)));
+        if let Err(error) = kept {
+            tracing::warn!(uid, %error, "failed to keep curves; they will be read from the log");
+        }
+    }
+
+    fn curves_path(&self, uid: &str) -> PathBuf {
+        self.folder(uid).join("curves")
     }
 
     /// How many bytes the logs of all jobs take.
@@ -474,6 +506,24 @@ mod tests {
             ("loss", 2)
         );
     }
+
+    #[test]
+    fn a_complete_log_is_read_once_for_its_curves() {
+        let log = "00000.000000000010-0000.log";
+        let (_folder, book) = book(&[(log, "2025-11-05T13:00:00Z step 1/3 loss=2.5\n")]);
+        let losses = || book.metrics("uid").metrics[0].points.len();
+        let grow = |lines: &str| std::fs::write(book.folder("uid").join(log), lines).unwrap();
+        let two =
+            "2025-11-05T13:00:00Z step 1/3 loss=2.5\n2025-11-05T13:00:01Z step 2/3 loss=1.5\n";
+        assert_eq!(losses(), 1);
+        grow(two);
+        assert_eq!(losses(), 2, "what is not complete may grow");
+        book.complete("uid", &Attempt::new(0, 10, 0));
+        assert_eq!(losses(), 2);
+        grow("");
+        assert_eq!(losses(), 2, "the log was not read again");
+    }
+
     #[test]
     fn too_many_metrics_are_counted_and_every_state_of_a_bar_is_read() {
         #[expect(clippy::format_collect, reason = "a test's log")]

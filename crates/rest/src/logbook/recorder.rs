@@ -517,10 +517,12 @@ impl Logbook {
 
     /// The job is over and its logs are complete; followers find the end of the files.
     pub(crate) fn forget(&self, uid: &str) {
-        self.live
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(uid);
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        let over = live.remove(uid);
+        drop(live);
+        if let Some(over) = over {
+            self.keep_curves(uid, &over.reported.before(over.metrics.all()));
+        }
     }
 }
 
