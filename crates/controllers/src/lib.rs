@@ -30,7 +30,6 @@ pub mod options;
 mod patience;
 pub mod persistent_volume_claim;
 pub mod pod;
-mod pod_disruption_budget;
 pub mod queue;
 pub mod report;
 pub mod scheduler;
@@ -115,7 +114,6 @@ fn start<'a>(
     }
     if options.scheduler {
         tasks.push(Box::pin(scheduler::run(shared(), stop.clone())));
-        tasks.push(Box::pin(pod_disruption_budget::run(shared(), stop.clone())));
         tasks.push(Box::pin(persistent_volume_claim::run(
             context,
             stop.clone(),
