@@ -9,8 +9,9 @@
 //! logs/{job's uid}/{worker}.{attempt}.end     the container has ended and all of it is written
 //! logs/{job's uid}/curves                     the metrics of a job that is over
 //! ```
-//! An attempt is the pod's creation time and its container's restart count, so that the names
-//! sort in the order in which the attempts ran.
+//! An attempt is the pod's creation time, its uid and its container's restart count, so that the names
+//! sort in the order in which the attempts ran. Of two pods that were created in the same second, our own
+//! API server gave the later one the greater uid; elsewhere a pod takes longer than that to come and to fail.
 
 mod catch_up;
 mod pieces;
@@ -25,6 +26,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -56,11 +59,30 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    pub(crate) fn new(worker: i64, created: i64, restarts: i32) -> Self {
+    pub(crate) fn new(worker: i64, pod: &Pod, restarts: i32) -> Self {
+        let created = pod.creation_timestamp();
+        let created = created.map_or(0, |time| time.0.as_second());
+        let uid = pod.uid().unwrap_or_default();
         Self {
             worker,
-            id: format!("{created:012}-{restarts:04}"),
+            id: format!("{created:012}-{uid}-{restarts:04}"),
         }
+    }
+
+    /// What it was called before 0.2, when two pods of the same second shared a file.
+    fn without_uid(&self) -> Option<Self> {
+        let (created, rest) = self.id.split_once('-')?;
+        let (_, restarts) = rest.rsplit_once('-')?;
+        Some(Self {
+            worker: self.worker,
+            id: format!("{created}-{restarts}"),
+        })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_test(worker: i64, created: i64, restarts: i32) -> Self {
+        let id = format!("{created:012}-u-{restarts:04}");
+        Self { worker, id }
     }
 
     fn file_name(&self) -> String {
@@ -451,23 +473,47 @@ mod tests {
     #[test]
     fn attempts_sort_in_time_and_the_latest_is_found() {
         let (_folder, book) = book(&[
-            ("00000.000000000010-0000.log", "a\n"),
-            ("00000.000000000010-0001.log", "b\n"),
-            ("00001.000000000009-0000.log", "c\n"),
+            ("00000.000000000010-u-0000.log", "a\n"),
+            ("00000.000000000010-u-0001.log", "b\n"),
+            ("00001.000000000009-u-0000.log", "c\n"),
         ]);
         let latest = book.latest("uid", None, false);
-        assert_eq!(latest, [Attempt::new(0, 10, 1), Attempt::new(1, 9, 0)]);
-        assert_eq!(book.latest("uid", Some(0), true), [Attempt::new(0, 10, 0)]);
+        assert_eq!(
+            latest,
+            [Attempt::of_test(0, 10, 1), Attempt::of_test(1, 9, 0)]
+        );
+        assert_eq!(
+            book.latest("uid", Some(0), true),
+            [Attempt::of_test(0, 10, 0)]
+        );
         assert!(book.latest("uid", Some(1), true).is_empty());
+    }
+
+    #[test]
+    fn pods_of_the_same_second_have_logs_of_their_own() {
+        let time = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::UNIX_EPOCH);
+        let attempt = |uid: &str| {
+            let mut pod = Pod::default();
+            pod.metadata.uid = Some(uid.to_owned());
+            pod.metadata.creation_timestamp = Some(time.clone());
+            Attempt::new(1, &pod, 0)
+        };
+        let (first, second) = (attempt("01a1-b"), attempt("01a2-a"));
+        assert!(first < second);
+        let old = Attempt {
+            worker: 1,
+            id: "000000000000-0000".to_owned(),
+        };
+        assert_eq!(first.without_uid(), Some(old));
     }
 
     #[test]
     fn reading_goes_on_where_it_stopped_and_leaves_half_lines() {
         let (_folder, book) = book(&[(
-            "00000.000000000010-0000.log",
+            "00000.000000000010-u-0000.log",
             "2025-11-05T13:00:00Z one\n2025-11-05T13:00:01Z two\nhal",
         )]);
-        let attempt = Attempt::new(0, 10, 0);
+        let attempt = Attempt::of_test(0, 10, 0);
         let first = book.read("uid", &attempt, 0, 1).unwrap();
         assert_eq!(first[0].1.text, "one");
         let rest = book.read("uid", &attempt, first[0].0, 10).unwrap();
@@ -481,12 +527,12 @@ mod tests {
         let long = format!("{}\n", "x".repeat(5000));
         let lines: Vec<String> = (0..100).map(|n| format!("{n} {long}")).collect();
         let text = lines.concat();
-        let (_folder, book) = book(&[("00000.000000000010-0000.log", &text)]);
-        let tail = book.tail("uid", &Attempt::new(0, 10, 0), 3).unwrap();
+        let (_folder, book) = book(&[("00000.000000000010-u-0000.log", &text)]);
+        let tail = book.tail("uid", &Attempt::of_test(0, 10, 0), 3).unwrap();
         assert_eq!(tail.len(), 3);
         assert!(tail[0].text.starts_with("97 "));
         assert_eq!(
-            book.tail("uid", &Attempt::new(0, 10, 0), 1000)
+            book.tail("uid", &Attempt::of_test(0, 10, 0), 1000)
                 .unwrap()
                 .len(),
             100
@@ -496,7 +542,7 @@ mod tests {
     #[test]
     fn metrics_of_a_job_that_is_over_are_read_from_its_files() {
         let (_folder, book) = book(&[(
-            "00000.000000000010-0000.log",
+            "00000.000000000010-u-0000.log",
             "2025-11-05T13:00:00Z Epoch 1, Batch 0/469, Loss: 2.3\n2025-11-05T13:00:01Z Epoch 1, Batch 10/469, Loss: 1.3\n",
         )]);
         let metrics = book.metrics("uid").metrics;
@@ -509,7 +555,7 @@ mod tests {
 
     #[test]
     fn a_complete_log_is_read_once_for_its_curves() {
-        let log = "00000.000000000010-0000.log";
+        let log = "00000.000000000010-u-0000.log";
         let (_folder, book) = book(&[(log, "2025-11-05T13:00:00Z step 1/3 loss=2.5\n")]);
         let losses = || book.metrics("uid").metrics[0].points.len();
         let grow = |lines: &str| std::fs::write(book.folder("uid").join(log), lines).unwrap();
@@ -518,7 +564,7 @@ mod tests {
         assert_eq!(losses(), 1);
         grow(two);
         assert_eq!(losses(), 2, "what is not complete may grow");
-        book.complete("uid", &Attempt::new(0, 10, 0));
+        book.complete("uid", &Attempt::of_test(0, 10, 0));
         assert_eq!(losses(), 2);
         grow("");
         assert_eq!(losses(), 2, "the log was not read again");
@@ -531,7 +577,7 @@ mod tests {
             .map(|n| format!("2025-11-05T13:00:01Z metric{n}/loss=1\n"))
             .collect();
         let text = format!("2025-11-05T13:00:00Z step 1/3 [ loss=2.5\rstep 2/3 [ loss=nan\n{many}");
-        let (_folder, book) = book(&[("00000.000000000010-0000.log", &text)]);
+        let (_folder, book) = book(&[("00000.000000000010-u-0000.log", &text)]);
         let curves = book.metrics("uid");
         assert_eq!((curves.metrics.len(), curves.left_out), (100, 51));
         let loss = serde_json::to_value(&curves.metrics[0]).unwrap();

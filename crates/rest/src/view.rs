@@ -170,7 +170,7 @@ impl Job {
             .workers()
             .into_iter()
             .filter(|(rank, _)| *rank == worker);
-        pods.max_by_key(|(_, pod)| pod.creation_timestamp())
+        pods.max_by(|(_, one), (_, other)| nodes::created(one).cmp(&nodes::created(other)))
             .map(|(_, pod)| pod)
     }
 

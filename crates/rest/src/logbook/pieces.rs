@@ -225,7 +225,7 @@ mod tests {
     fn book(count: usize) -> (tempfile::TempDir, Logbook, Attempt) {
         let folder = tempfile::tempdir().unwrap();
         let book = Logbook::open(folder.path()).unwrap();
-        let attempt = Attempt::new(0, 1, 0);
+        let attempt = Attempt::of_test(0, 1, 0);
         std::fs::create_dir_all(book.folder("u")).unwrap();
         #[expect(clippy::format_collect, reason = "a test's log")]
         let lines: String = (0..count)

@@ -108,6 +108,10 @@ fn begin(
         if running.contains(&id) || context.logbook.is_complete(&id.0, &id.1) {
             continue;
         }
+        context.logbook.adopt(&id.0, &id.1);
+        if context.logbook.is_complete(&id.0, &id.1) {
+            continue;
+        }
         running.insert(id.clone());
         let (context_, ended, key) = (Arc::clone(context), ended.clone(), key.clone());
         context.tasks.spawn(async move {
@@ -214,13 +218,8 @@ pub(crate) fn started(job: &Job) -> Vec<(Attempt, Arc<Pod>)> {
             if state.running.is_none() && state.terminated.is_none() {
                 return None;
             }
-            let created = pod
-                .creation_timestamp()
-                .map_or(0, |time| time.0.as_second());
-            Some((
-                Attempt::new(worker, created, found.restart_count),
-                Arc::clone(pod),
-            ))
+            let attempt = Attempt::new(worker, pod, found.restart_count);
+            Some((attempt, Arc::clone(pod)))
         })
         .collect()
 }
@@ -396,9 +395,6 @@ fn has_ended(context: &Context, pod: &Pod, attempt: &Attempt) -> bool {
     let Some(now) = current(context, pod) else {
         return true;
     };
-    let created = now
-        .creation_timestamp()
-        .map_or(0, |time| time.0.as_second());
     let container = app::logs::container_of(&now);
     let Some(status) = now.status.as_ref() else {
         return false;
@@ -411,7 +407,7 @@ fn has_ended(context: &Context, pod: &Pod, attempt: &Attempt) -> bool {
     let Some(found) = all.find(|status| status.name == container) else {
         return false;
     };
-    let same = Attempt::new(attempt.worker, created, found.restart_count) == *attempt;
+    let same = Attempt::new(attempt.worker, &now, found.restart_count) == *attempt;
     !same
         || found
             .state
@@ -467,6 +463,23 @@ impl Logbook {
             lines,
             length: whole,
         })
+    }
+
+    /// Takes over what an earlier version wrote of an attempt.
+    fn adopt(&self, uid: &str, attempt: &Attempt) {
+        let Some(old) = attempt.without_uid() else {
+            return;
+        };
+        let (old, new) = (self.path(uid, &old), self.path(uid, attempt));
+        for extension in ["log", "end"] {
+            let renamed =
+                std::fs::rename(old.with_extension(extension), new.with_extension(extension));
+            if let Err(error) = renamed
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                tracing::warn!(uid, %error, "failed to take over a log; it will be read again");
+            }
+        }
     }
 
     pub(super) fn begin(&self, uid: &str) {
@@ -572,7 +585,7 @@ mod tests {
     fn a_disk_that_is_full_leaves_no_half_line() {
         let folder = tempfile::tempdir().unwrap();
         let book = Logbook::open(folder.path()).unwrap();
-        let attempt = Attempt::new(0, 1, 0);
+        let attempt = Attempt::of_test(0, 1, 0);
         let mut file = book.append("u", &attempt).unwrap();
         file.write(b"one\ntwo\n").unwrap();
         // What a file may not be written to answers as a full disk does.
@@ -587,7 +600,7 @@ mod tests {
         let book = Logbook::open(folder.path()).unwrap();
         let mut grows = book.grows("u");
         book.begin("u");
-        let mut file = book.append("u", &Attempt::new(0, 1, 0)).unwrap();
+        let mut file = book.append("u", &Attempt::of_test(0, 1, 0)).unwrap();
         file.write(b"one\n").unwrap();
         book.grew("u", 0, b"one\n");
         grows.changed().await.unwrap();

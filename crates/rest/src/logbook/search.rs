@@ -169,7 +169,7 @@ mod tests {
             .map(|n| format!("2025-11-05T13:00:00Z line {n}\n"))
             .collect();
         let text = lines.concat();
-        std::fs::write(book.path("u", &Attempt::new(0, 1, 0)), text).unwrap();
+        std::fs::write(book.path("u", &Attempt::of_test(0, 1, 0)), text).unwrap();
         (folder, book)
     }
 

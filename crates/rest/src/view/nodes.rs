@@ -168,8 +168,10 @@ fn start_of(state: &ContainerState) -> Option<Timestamp> {
     running.or(terminated).map(|time| time.0)
 }
 
-fn created(pod: &Pod) -> Option<Timestamp> {
-    pod.creation_timestamp().map(|time| time.0)
+/// When a pod came; of two that came in the same second, our own API server gave the later one the greater uid.
+pub(super) fn created(pod: &Pod) -> (Option<Timestamp>, Option<&str>) {
+    let time = pod.creation_timestamp().map(|time| time.0);
+    (time, pod.metadata.uid.as_deref())
 }
 
 fn node_view(worker: i64, pod: &Pod) -> JobNode {

@@ -273,7 +273,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let book = Logbook::open(folder.path()).unwrap();
         for worker in 0..2 {
-            let attempt = Attempt::new(worker, 1, 0);
+            let attempt = Attempt::of_test(worker, 1, 0);
             #[expect(clippy::format_collect, reason = "a test's log")]
             let lines: String = (0..1000)
                 .map(|n| n * 2 + worker)
@@ -345,9 +345,15 @@ mod tests {
     #[test]
     fn a_page_is_read_around_a_line_of_one_worker() {
         let (_folder, book) = book();
-        let lines = book.forwards("u", &Attempt::new(1, 1, 0), 0, 1000).unwrap();
+        let lines = book
+            .forwards("u", &Attempt::of_test(1, 1, 0), 0, 1000)
+            .unwrap();
         let wanted = &lines.0[300];
-        let around = place(&format!("1:{}:{}", Attempt::new(1, 1, 0).id, wanted.start));
+        let around = place(&format!(
+            "1:{}:{}",
+            Attempt::of_test(1, 1, 0).id,
+            wanted.start
+        ));
         let page = page(&book, Where::Around(around), 10);
         assert_eq!(numbers(&page), (596..606).collect::<Vec<i64>>());
         assert_eq!(wanted.line.text, "601");

@@ -134,7 +134,9 @@ mod tests {
             );
             texts[worker].push_str(&line);
         }
-        let attempts: Vec<Attempt> = (0..3).map(|worker| Attempt::new(worker, 1, 0)).collect();
+        let attempts: Vec<Attempt> = (0..3)
+            .map(|worker| Attempt::of_test(worker, 1, 0))
+            .collect();
         for (attempt, text) in attempts.iter().zip(texts) {
             let path = book.path("u", attempt);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
