@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use axum::body::Bytes;
@@ -168,6 +169,15 @@ impl Parameters {
             };
             Error::invalid(name, message)
         })
+    }
+
+    /// A parameter in a form of its own, which `what` names.
+    pub(crate) fn parsed<T: FromStr>(&self, name: &str, what: &str) -> Result<Option<T>, Error> {
+        let Some(text) = self.text(name) else {
+            return Ok(None);
+        };
+        let refused = |_| Error::invalid(name, format!("must be {what}, not {text:?}"));
+        text.parse().map(Some).map_err(refused)
     }
 
     pub(crate) fn flag(&self, name: &str) -> Result<bool, Error> {

@@ -7,17 +7,21 @@
 //! ```text
 //! logs/{job's uid}/{worker}.{attempt}.log     "2025-11-05T13:00:00.123456789Z text\n"
 //! logs/{job's uid}/{worker}.{attempt}.end     the container has ended and all of it is written
-//! logs/{job's uid}/curves                     the metrics of a job that is over
+//! logs/{job's uid}/{worker}.{attempt}.points  what it says of metrics
+//! logs/{job's uid}/curves                     the overview of the metrics of a job that is over
 //! ```
 //! An attempt is the pod's creation time, its uid and its container's restart count, so that the names
 //! sort in the order in which the attempts ran. Of two pods that were created in the same second, our own
 //! API server gave the later one the greater uid; elsewhere a pod takes longer than that to come and to fail.
 
 mod catch_up;
+mod curves;
 mod pieces;
+mod points;
 pub(crate) mod recorder;
 mod reports;
 mod search;
+mod thinned;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -28,28 +32,14 @@ use std::sync::{Mutex, PoisonError};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use self::curves::Metrics;
+pub(crate) use self::curves::{POINTS, Range};
 pub(crate) use self::pieces::Placed;
 use self::reports::Reported;
 pub(crate) use self::search::{Query, search};
-use crate::model::{LogLine, Metric, MetricPoint, Progress};
-use crate::progress::Reader;
-
-/// Points per metric and worker; older ones are thinned out evenly beyond it.
-const POINTS: usize = 1000;
-
-/// Metrics of one job; what else it prints is counted and not kept.
-const NAMES: usize = 100;
-
-/// The metrics of a job with their curves.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Curves {
-    pub(crate) metrics: Vec<Metric>,
-    /// Values of metrics beyond the bound.
-    pub(crate) left_out: u64,
-}
+use crate::model::{LogLine, Progress};
 
 /// The log of one attempt of one worker.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -263,60 +253,6 @@ impl Logbook {
         live.get(uid).and_then(|live| live.metrics.progress())
     }
 
-    /// All metrics of a job with their curves.
-    pub(crate) fn metrics(&self, uid: &str) -> Curves {
-        if let Some(live) = self
-            .live
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(uid)
-        {
-            return live.reported.before(live.metrics.all());
-        }
-        if let Some(kept) = self.kept_curves(uid) {
-            return kept;
-        }
-        let mut metrics = Metrics::default();
-        for attempt in self.attempts(uid) {
-            let mut position = 0;
-            while let Ok(lines) = self.read(uid, &attempt, position, 10_000) {
-                let Some((last, _)) = lines.last() else { break };
-                position = *last;
-                for (_, line) in &lines {
-                    metrics.line(line);
-                }
-            }
-        }
-        let curves = self.read_reports(uid).before(metrics.all());
-        self.keep_curves(uid, &curves);
-        curves
-    }
-
-    /// The curves of a job that is over: its log may be long, and is not read again for each look at them.
-    fn kept_curves(&self, uid: &str) -> Option<Curves> {
-        let bytes = std::fs::read(self.curves_path(uid)).ok()?;
-        serde_json::from_slice(&bytes).ok()
-    }
-
-    /// Only a log that is complete has curves to keep.
-    fn keep_curves(&self, uid: &str, curves: &Curves) {
-        if self.attempts(uid).is_empty() || !self.all_complete(uid) {
-            return;
-        }
-        let draft = self.folder(uid).join("curves.new");
-        let kept = serde_json::to_vec(curves)
-            .map_err(io::Error::from)
-            .and_then(|bytes| std::fs::write(&draft, bytes))
-            .and_then(|()| std::fs::rename(&draft, self.curves_path(uid)));
-        if let Err(error) = kept {
-            tracing::warn!(uid, %error, "failed to keep curves; they will be read from the log");
-        }
-    }
-
-    fn curves_path(&self, uid: &str) -> PathBuf {
-        self.folder(uid).join("curves")
-    }
-
     /// How many bytes the logs of all jobs take.
     pub(crate) fn size(&self) -> u64 {
         let folders = std::fs::read_dir(&self.root)
@@ -380,78 +316,6 @@ fn line(worker: i64, bytes: &[u8]) -> LogLine {
             worker,
             text: text.to_owned(),
         },
-    }
-}
-
-/// The metrics of one job as they come.
-#[derive(Default)]
-struct Metrics {
-    readers: BTreeMap<i64, Reader>,
-    /// By name and worker.
-    curves: BTreeMap<String, BTreeMap<i64, Vec<MetricPoint>>>,
-    left_out: u64,
-}
-
-impl Metrics {
-    /// Takes in a line. A progress bar draws many times on one.
-    fn line(&mut self, line: &LogLine) {
-        for text in line.text.split('\r').filter(|text| !text.is_empty()) {
-            self.text(
-                line.time.unwrap_or(Timestamp::UNIX_EPOCH),
-                line.worker,
-                text,
-            );
-        }
-    }
-
-    fn text(&mut self, time: Timestamp, worker: i64, text: &str) {
-        let reader = self.readers.entry(worker).or_default();
-        for (name, step, value) in reader.line(time, text) {
-            if self.curves.len() >= NAMES && !self.curves.contains_key(&name) {
-                self.left_out += 1;
-                continue;
-            }
-            let points = self.curves.entry(name).or_default();
-            let point = MetricPoint {
-                time,
-                worker,
-                step,
-                value: value.into(),
-            };
-            push_thinned(points.entry(worker).or_default(), point);
-        }
-    }
-
-    fn progress(&self) -> Option<Progress> {
-        self.readers.values().find_map(Reader::progress)
-    }
-
-    fn all(&self) -> Curves {
-        let metrics = self.curves.iter().filter_map(|(name, workers)| {
-            // Rank 0 speaks for all, as it does in most programs.
-            let value = workers.values().next()?.last()?.value;
-            Some(Metric {
-                name: name.clone(),
-                value,
-                points: workers.values().flatten().cloned().collect(),
-            })
-        });
-        Curves {
-            metrics: metrics.collect(),
-            left_out: self.left_out,
-        }
-    }
-}
-
-/// Adds a point to a curve; one that has become long loses every second point.
-fn push_thinned(points: &mut Vec<MetricPoint>, point: MetricPoint) {
-    points.push(point);
-    if points.len() >= 2 * POINTS {
-        let mut keep = false;
-        points.retain(|_| {
-            keep = !keep;
-            keep
-        });
     }
 }
 
@@ -545,7 +409,7 @@ mod tests {
             "00000.000000000010-u-0000.log",
             "2025-11-05T13:00:00Z Epoch 1, Batch 0/469, Loss: 2.3\n2025-11-05T13:00:01Z Epoch 1, Batch 10/469, Loss: 1.3\n",
         )]);
-        let metrics = book.metrics("uid").metrics;
+        let metrics = book.metrics("uid", POINTS).metrics;
         assert_eq!(metrics.len(), 1);
         assert_eq!(
             (metrics[0].name.as_str(), metrics[0].points.len()),
@@ -557,7 +421,7 @@ mod tests {
     fn a_complete_log_is_read_once_for_its_curves() {
         let log = "00000.000000000010-u-0000.log";
         let (_folder, book) = book(&[(log, "2025-11-05T13:00:00Z step 1/3 loss=2.5\n")]);
-        let losses = || book.metrics("uid").metrics[0].points.len();
+        let losses = || book.metrics("uid", POINTS).metrics[0].points.len();
         let grow = |lines: &str| std::fs::write(book.folder("uid").join(log), lines).unwrap();
         let two =
             "2025-11-05T13:00:00Z step 1/3 loss=2.5\n2025-11-05T13:00:01Z step 2/3 loss=1.5\n";
@@ -578,7 +442,7 @@ mod tests {
             .collect();
         let text = format!("2025-11-05T13:00:00Z step 1/3 [ loss=2.5\rstep 2/3 [ loss=nan\n{many}");
         let (_folder, book) = book(&[("00000.000000000010-u-0000.log", &text)]);
-        let curves = book.metrics("uid");
+        let curves = book.metrics("uid", POINTS);
         assert_eq!((curves.metrics.len(), curves.left_out), (100, 51));
         let loss = serde_json::to_value(&curves.metrics[0]).unwrap();
         assert_eq!(

@@ -119,10 +119,7 @@ pub(crate) fn detail(context: &Context, job: &Job) -> JobDetail {
 pub(crate) fn lasting(context: &Context, job: &Job) -> JobDetail {
     let summary = summary(context, job);
     let trainer = job.job.spec.trainer.as_ref();
-    let mut curves = context.logbook.metrics(&summary.uid);
-    for metric in &mut curves.metrics {
-        metric.points.clear();
-    }
+    let curves = context.logbook.latest_values(&summary.uid);
     JobDetail {
         image: trainer.and_then(|trainer| trainer.image.clone()),
         command: trainer

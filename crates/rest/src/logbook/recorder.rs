@@ -28,7 +28,8 @@ use kube::{Api, ResourceExt};
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::mpsc;
 
-use super::{Attempt, Live, Logbook, Metrics, catch_up, line};
+use super::thinned::Point;
+use super::{Attempt, Live, Logbook, Metrics, POINTS, catch_up, line, points};
 use crate::app;
 use crate::context::Context;
 use crate::view::Job;
@@ -305,14 +306,16 @@ async fn copy(
             if told > 0 && kept.len() == whole.len() {
                 // What was drawn on this line before has been read already.
                 let end = memchr::memchr(b'\n', kept).map_or(kept.len(), |at| at + 1);
-                book.drawn(uid, attempt.worker, context.now(), &kept[told..end]);
+                let drawn = &kept[told..end];
+                file.drawn(book, uid, attempt.worker, context.now(), drawn);
                 kept = &kept[end..];
             }
-            book.grew(uid, attempt.worker, kept);
+            file.grew(book, uid, attempt.worker, kept);
         }
         if let Some(bar) = lines.drawing().filter(|_| skip == 0) {
-            book.drawn(uid, attempt.worker, context.now(), bar);
+            file.drawn(book, uid, attempt.worker, context.now(), bar);
         }
+        file.points.flush();
         if length == 0 {
             return Ok(());
         }
@@ -415,14 +418,27 @@ fn has_ended(context: &Context, pod: &Pod, attempt: &Attempt) -> bool {
             .is_some_and(|state| state.terminated.is_some())
 }
 
-/// A log file that is appended to.
+/// A log file that is appended to, with its points.
 struct Appender {
     file: File,
     lines: usize,
     length: u64,
+    points: points::Writer,
 }
 
 impl Appender {
+    fn grew(&mut self, book: &Logbook, uid: &str, worker: i64, lines: &[u8]) {
+        let points = &mut self.points;
+        book.grew(uid, worker, lines, |name, point| points.add(name, point));
+    }
+
+    fn drawn(&mut self, book: &Logbook, uid: &str, worker: i64, time: Timestamp, bytes: &[u8]) {
+        let points = &mut self.points;
+        book.drawn(uid, worker, time, bytes, |name, point| {
+            points.add(name, point);
+        });
+    }
+
     /// Writes whole lines: all of them or, on a full disk, none.
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         if let Err(error) = self.file.write_all(lines) {
@@ -445,6 +461,8 @@ impl Logbook {
             .read(true)
             .append(true)
             .open(&path)?;
+        self.restart(uid, attempt.worker);
+        let mut points = points::Writer::create(self.points_path(uid, attempt));
         let (mut lines, mut whole) = (0, 0);
         let mut reader = BufReader::new(&file);
         let mut bytes = Vec::new();
@@ -455,13 +473,17 @@ impl Logbook {
                 break;
             }
             (lines, whole) = (lines + 1, whole + read as u64);
-            self.grew(uid, attempt.worker, &bytes);
+            self.grew(uid, attempt.worker, &bytes, |name, point| {
+                points.add(name, point);
+            });
         }
+        points.flush();
         file.set_len(whole)?;
         Ok(Appender {
             file,
             lines,
             length: whole,
+            points,
         })
     }
 
@@ -486,27 +508,41 @@ impl Logbook {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.entry(uid.to_owned()).or_insert_with(|| Live {
             metrics: Metrics::default(),
-            reported: self.read_reports(uid),
+            reported: self.read_reports(uid, POINTS, |_| true),
         });
     }
 
-    /// Takes note of whole lines that were written.
-    fn grew(&self, uid: &str, worker: i64, lines: &[u8]) {
+    fn restart(&self, uid: &str, worker: i64) {
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(live) = live.get_mut(uid) {
+            live.metrics.restart(worker);
+        }
+    }
+
+    /// Takes note of whole lines that were written, and hands on their points.
+    fn grew(&self, uid: &str, worker: i64, lines: &[u8], mut each: impl FnMut(&str, Point)) {
         self.tell(uid);
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(live) = live.get_mut(uid) {
             for bytes in lines.split_inclusive(|byte| *byte == b'\n') {
-                live.metrics.line(&line(worker, bytes));
+                live.metrics.line(&line(worker, bytes), &mut each);
             }
         }
     }
 
     /// A progress bar has drawn on a line that has not ended, or that ends with this.
-    fn drawn(&self, uid: &str, worker: i64, time: Timestamp, bytes: &[u8]) {
+    fn drawn(
+        &self,
+        uid: &str,
+        worker: i64,
+        time: Timestamp,
+        bytes: &[u8],
+        each: impl FnMut(&str, Point),
+    ) {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(live) = live.get_mut(uid) {
             let text = String::from_utf8_lossy(bytes);
-            live.metrics.text(time, worker, text.trim_end());
+            live.metrics.text(time, worker, text.trim_end(), each);
         }
     }
 
@@ -534,7 +570,7 @@ impl Logbook {
         let over = live.remove(uid);
         drop(live);
         if let Some(over) = over {
-            self.keep_curves(uid, &over.reported.before(over.metrics.all()));
+            self.keep_curves(uid, &over.reported.before(over.metrics.all(true), true));
         }
     }
 }
@@ -602,7 +638,7 @@ mod tests {
         book.begin("u");
         let mut file = book.append("u", &Attempt::of_test(0, 1, 0)).unwrap();
         file.write(b"one\n").unwrap();
-        book.grew("u", 0, b"one\n");
+        file.grew(&book, "u", 0, b"one\n");
         grows.changed().await.unwrap();
     }
 }

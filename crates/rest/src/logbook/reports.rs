@@ -4,7 +4,6 @@
 //! logs/{job's uid}/reports     a line of JSON per report, as it stood in the job's status
 //! ```
 
-use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -14,20 +13,26 @@ use astrago_api::{TrainJob, TrainerStatus};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::{Curves, Logbook, NAMES, push_thinned};
-use crate::model::{Metric, MetricPoint};
+use super::Logbook;
+use super::curves::{Curves, Gathered};
+use super::thinned::Point;
 
-/// The reports of one job, by metric.
-#[derive(Default)]
+/// The reports of one job.
 pub(super) struct Reported {
     last: Option<Timestamp>,
-    curves: BTreeMap<String, Vec<MetricPoint>>,
-    left_out: u64,
+    gathered: Gathered,
 }
 
 impl Reported {
-    /// Takes a report; tells whether it is a new one.
-    fn take(&mut self, status: &TrainerStatus) -> bool {
+    fn new(points: usize) -> Self {
+        Self {
+            last: None,
+            gathered: Gathered::new(points),
+        }
+    }
+
+    /// Takes what is wanted of a report; tells whether it is a new one.
+    fn take(&mut self, status: &TrainerStatus, wanted: impl Fn(&Point) -> bool) -> bool {
         let Some(time) = status.last_updated_time.as_ref().map(|time| time.0) else {
             return false;
         };
@@ -40,35 +45,22 @@ impl Reported {
             let Ok(value) = metric.value.parse::<f64>() else {
                 continue;
             };
-            if self.curves.len() >= NAMES && !self.curves.contains_key(&metric.name) {
-                self.left_out += 1;
-                continue;
+            let step = None;
+            let point = Point { time, step, value };
+            if wanted(&point) {
+                self.gathered.add(&metric.name, 0, point);
             }
-            let point = MetricPoint {
-                time,
-                worker: 0,
-                step: None,
-                value: value.into(),
-            };
-            push_thinned(self.curves.entry(metric.name.clone()).or_default(), point);
         }
         true
     }
 
     /// The metrics with those that were read from the log; a report is more exact than a log line of the
     /// same name.
-    pub(super) fn before(&self, mut read: Curves) -> Curves {
-        read.left_out += self.left_out;
+    pub(super) fn before(&self, mut read: Curves, with_points: bool) -> Curves {
+        read.left_out += self.gathered.left_out();
         read.metrics
-            .retain(|metric| !self.curves.contains_key(&metric.name));
-        let reported = self.curves.iter().filter_map(|(name, points)| {
-            Some(Metric {
-                name: name.clone(),
-                value: points.last()?.value,
-                points: points.clone(),
-            })
-        });
-        read.metrics.extend(reported);
+            .retain(|metric| !self.gathered.has(&metric.name));
+        read.metrics.extend(self.gathered.metrics(with_points));
         read.metrics
             .sort_by(|left, right| left.name.cmp(&right.name));
         read
@@ -92,7 +84,7 @@ impl Logbook {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         let new = live
             .get_mut(&uid)
-            .is_some_and(|live| live.reported.take(status));
+            .is_some_and(|live| live.reported.take(status, |_| true));
         if !new {
             return;
         }
@@ -111,15 +103,20 @@ impl Logbook {
         }
     }
 
-    /// The reports of a job, from its file.
-    pub(super) fn read_reports(&self, uid: &str) -> Reported {
-        let mut reported = Reported::default();
+    /// What is wanted of the reports of a job, from its file.
+    pub(super) fn read_reports(
+        &self,
+        uid: &str,
+        points: usize,
+        wanted: impl Fn(&Point) -> bool,
+    ) -> Reported {
+        let mut reported = Reported::new(points);
         let Ok(file) = std::fs::File::open(self.reports_path(uid)) else {
             return reported;
         };
         for line in BufReader::new(file).lines().map_while(Result::ok) {
             if let Ok(status) = serde_json::from_str(&line) {
-                reported.take(&status);
+                reported.take(&status, &wanted);
             }
         }
         reported
@@ -134,6 +131,7 @@ impl Logbook {
 mod tests {
     use serde_json::json;
 
+    use super::super::POINTS;
     use super::*;
     use crate::model::MetricValue;
 
@@ -157,7 +155,7 @@ mod tests {
         book.report(&job("2026-01-01T00:00:06Z", "1.5"));
         book.report(&job("2026-01-01T00:00:01Z", "9"));
         let curve = |book: &Logbook| -> Vec<MetricValue> {
-            let metrics = book.metrics("u").metrics;
+            let metrics = book.metrics("u", POINTS).metrics;
             assert_eq!((metrics.len(), metrics[0].name.as_str()), (1, "loss"));
             metrics[0].points.iter().map(|point| point.value).collect()
         };

@@ -11,7 +11,8 @@ pub struct Metric {
     pub name: String,
     /// The latest.
     pub value: MetricValue,
-    /// The points over time, thinned out; present in the answer about one metric or curve.
+    /// The points over time. Of a curve that has too many of them, the least and the greatest of each
+    /// stretch; present in the answer about curves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub points: Vec<MetricPoint>,
 }
@@ -50,6 +51,17 @@ impl From<f64> for MetricValue {
             Self::NotFinite(NotFinite::Infinity)
         } else {
             Self::NotFinite(NotFinite::MinusInfinity)
+        }
+    }
+}
+
+impl From<MetricValue> for f64 {
+    fn from(value: MetricValue) -> Self {
+        match value {
+            MetricValue::Finite(value) => value,
+            MetricValue::NotFinite(NotFinite::NaN) => Self::NAN,
+            MetricValue::NotFinite(NotFinite::Infinity) => Self::INFINITY,
+            MetricValue::NotFinite(NotFinite::MinusInfinity) => Self::NEG_INFINITY,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::HeaderMap;
+use jiff::Timestamp;
 use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -15,6 +16,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::extract::{Json, Name, Parameters};
 use crate::identity::Caller;
+use crate::logbook::{POINTS, Range};
 use crate::model::{
     CreateRequest, CreateResponse, Deleted, ErrorBody, Fit, JobDetail, JobEvent, JobList, JobState,
     JobStatus, Metric, Preview, UsageOverTime,
@@ -236,8 +238,16 @@ async fn events(
 }
 
 /// The metrics of a job with their curves.
+///
+/// Of a long curve the least and the greatest value of each stretch are shown, so that nothing that was left
+/// out lies outside of what is there. A part of it, by steps or by times, is shown as exactly as `points` allows.
 #[utoipa::path(get, path = "/api/trainjobs/{name}/metrics", tag = "jobs",
-    params(("name" = String, Path), ("namespace" = Option<String>, Query)),
+    params(
+        ("name" = String, Path), ("namespace" = Option<String>, Query),
+        ("points" = Option<i64>, Query, description = "at most about so many for each curve; 500 unless given"),
+        ("from_step" = Option<f64>, Query), ("to_step" = Option<f64>, Query),
+        ("from_time" = Option<Timestamp>, Query), ("to_time" = Option<Timestamp>, Query),
+    ),
     responses((status = 200, body = Vec<Metric>), (status = "4XX", body = ErrorBody)))]
 async fn metrics(
     State(context): State<Arc<Context>>,
@@ -249,8 +259,38 @@ async fn metrics(
         namespace: parameters.namespace(&caller)?,
         name,
     };
+    let points = parameters.integer("points", 10..=5000)?;
+    let points = points.map_or(POINTS, |points| usize::try_from(points).unwrap_or(POINTS));
+    let range = range(&parameters)?;
     let uid = app::logs::uid(&context, &caller, &key).await?;
-    Ok(Answer(context.logbook.metrics(&uid).metrics))
+    // Reading millions of points takes its time.
+    let curves = tokio::task::spawn_blocking(move || match range {
+        Some(range) => context.logbook.part(&uid, &range, points),
+        None => context.logbook.metrics(&uid, points),
+    });
+    let curves = curves.await.map_err(Error::disk)?;
+    Ok(Answer(curves.metrics))
+}
+
+/// The part of the curves that is asked for.
+fn range(parameters: &Parameters) -> Result<Option<Range>> {
+    let step = |name: &str| parameters.parsed::<f64>(name, "a number");
+    let time =
+        |name: &str| parameters.parsed::<Timestamp>(name, "a time such as 2026-01-31T12:00:00Z");
+    let (first, last) = (step("from_step")?, step("to_step")?);
+    if first.is_some() || last.is_some() {
+        let (first, last) = (first.unwrap_or(f64::MIN), last.unwrap_or(f64::MAX));
+        return Ok(Some(Range::Steps(first, last)));
+    }
+    let (first, last) = (time("from_time")?, time("to_time")?);
+    if first.is_some() || last.is_some() {
+        let (first, last) = (
+            first.unwrap_or(Timestamp::MIN),
+            last.unwrap_or(Timestamp::MAX),
+        );
+        return Ok(Some(Range::Times(first, last)));
+    }
+    Ok(None)
 }
 
 /// What the nodes of a job used over time: processors, memory, GPUs.
