@@ -18,6 +18,7 @@ use crate::cluster::Cluster;
 use crate::form::Policy;
 use crate::history::{History, SESSION_PREFIX};
 use crate::identity::{Caller, Gate};
+use crate::ledger::Ledger;
 use crate::limits::{Limiter, Limits};
 use crate::logbook::Logbook;
 use crate::oidc::{Oidc, OidcOptions};
@@ -125,6 +126,7 @@ pub(crate) struct Context {
     pub(crate) world: Arc<World>,
     pub(crate) history: History,
     pub(crate) logbook: Logbook,
+    pub(crate) ledger: Ledger,
     pub(crate) idempotency: Idempotency,
     pub(crate) retention: Retention,
     pub(crate) limiter: Limiter,
@@ -153,6 +155,7 @@ impl Context {
         let bearer = options.bearer_client.as_ref().map(impatient);
         Ok(Self {
             history: History::open(&options.directory).map_err(Error::disk)?,
+            ledger: Ledger::default(),
             logbook: Logbook::open(&options.directory).map_err(Error::disk)?,
             snapshots: Snapshots::new(snapshots_folder(&options.directory)),
             mounts_snapshots: options.mounts_snapshots,

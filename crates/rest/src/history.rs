@@ -23,6 +23,7 @@ pub use self::files::{BackupError, backup, check};
 pub(crate) use self::samples::{SAMPLE_SECONDS, Sample};
 pub(crate) use self::sessions::SESSION_PREFIX;
 pub(crate) use self::webhooks::{Delivery, Stored};
+use crate::ledger::Facts;
 use crate::model::{AuditEntry, JobDetail, JobEvent};
 
 /// Why the history could not be read or written.
@@ -53,6 +54,8 @@ pub(crate) struct Record {
     #[serde(default, skip_serializing)]
     pub(crate) code: Option<String>,
     pub(crate) events: Vec<JobEvent>,
+    #[serde(default)]
+    pub(crate) ledger: Facts,
 }
 
 /// The database of records and of the audit trail.
@@ -364,6 +367,7 @@ mod tests {
             "usage": { "cpu_core_hours": 0.0, "memory_gib_hours": 0.0, "gpu_hours": 0.0 }, "metrics": [],
         });
         Record {
+            ledger: Facts::default(),
             detail: serde_json::from_value(detail).unwrap(),
             manifest: json!({}),
             code: Some("print()".to_owned()),

@@ -20,6 +20,7 @@ mod form;
 mod guard;
 mod history;
 mod identity;
+mod ledger;
 mod legacy;
 mod limits;
 mod logbook;

@@ -20,7 +20,13 @@ pub(crate) fn render(context: &Context) -> String {
     let keys: Vec<_> = tables.jobs.iter().map(|(key, _)| key.clone()).collect();
     let found = keys.iter().filter_map(|key| Job::find(&tables, key));
     let summaries: Vec<_> = found
-        .map(|job| (jobs::summary(context, &job), job.timeline(context.now())))
+        .map(|job| {
+            let facts = context.ledger.note(&context.history, &job, context.now());
+            (
+                jobs::summary(context, &job),
+                facts.timeline(&job, context.now()),
+            )
+        })
         .collect();
     text.push_str(&head(
         "astrago_job_restarts_total",
@@ -45,6 +51,8 @@ pub(crate) fn render(context: &Context) -> String {
             ("queued", timeline.queued_seconds),
             ("starting", timeline.starting_seconds),
             ("training", timeline.training_seconds),
+            ("restarting", timeline.restarting_seconds),
+            ("suspended", timeline.suspended_seconds),
         ];
         for (phase, seconds) in phases {
             let Some(seconds) = seconds else { continue };

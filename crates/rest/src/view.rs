@@ -16,13 +16,11 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 pub(crate) use self::amounts::{cores, of_pod, of_resources};
-pub(crate) use self::nodes::{TRAINING_CONTAINERS, scheduled_at};
+pub(crate) use self::nodes::{TRAINING_CONTAINERS, scheduled_at, times_of};
 pub(crate) use self::waiting::cause_of;
 use crate::cause::Ending;
 use crate::legacy::Shown;
-use crate::model::{
-    Amounts, Cause, JobNode, JobState, JobStatus, JobSummary, Progress, Timeline, Usage,
-};
+use crate::model::{Amounts, Cause, JobNode, JobState, JobStatus, JobSummary, Progress, Usage};
 use crate::names;
 use crate::world::{Key, Tables};
 
@@ -284,26 +282,6 @@ impl Job {
         })
     }
 
-    pub(crate) fn timeline(&self, now: Timestamp) -> Timeline {
-        let created = self.created_at();
-        let end = self.completed_at().unwrap_or(now);
-        let all = |times: Vec<Option<Timestamp>>| -> Option<Timestamp> {
-            let times: Option<Vec<Timestamp>> = times.into_iter().collect();
-            times?.into_iter().max()
-        };
-        let placed = all(self
-            .pods
-            .iter()
-            .map(|pod| nodes::scheduled_at(pod))
-            .collect());
-        let started = all(self.pods.iter().map(|pod| nodes::started_at(pod)).collect());
-        Timeline {
-            queued_seconds: Some(seconds(created, placed.unwrap_or(end))),
-            starting_seconds: placed.map(|placed| seconds(placed, started.unwrap_or(end))),
-            training_seconds: started.map(|started| seconds(started, end)),
-        }
-    }
-
     /// What each pod that is still known has held since it got its place, by its uid.
     pub(crate) fn usage_of_pods(&self, now: Timestamp) -> Vec<(String, Usage)> {
         let end = self.completed_at().unwrap_or(now);
@@ -328,31 +306,6 @@ impl Job {
             Some((pod.uid().unwrap_or_default(), usage))
         });
         used.collect()
-    }
-}
-
-impl Timeline {
-    /// The same for a job that trained before: only its first attempt was queued and started, and all
-    /// the time since belongs to its training.
-    pub(crate) fn after(self, first: &Self) -> Self {
-        let (Some(queued), Some(starting), Some(_)) = (
-            first.queued_seconds,
-            first.starting_seconds,
-            first.training_seconds,
-        ) else {
-            return self;
-        };
-        let all = [
-            self.queued_seconds,
-            self.starting_seconds,
-            self.training_seconds,
-        ];
-        let all: i64 = all.into_iter().flatten().sum();
-        Self {
-            queued_seconds: Some(queued),
-            starting_seconds: Some(starting),
-            training_seconds: Some((all - queued - starting).max(0)),
-        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::legacy::Kind;
 use crate::logbook::Attempt;
 use crate::model::{
     Deleted, Failure, FailureKind, JobDetail, JobEvent, JobState, JobStatus, JobSummary, Progress,
-    Timeline, Usage, Waiting,
+    Usage, Waiting,
 };
 use crate::names;
 use crate::view::Job;
@@ -117,6 +117,7 @@ pub(crate) fn detail(context: &Context, job: &Job) -> JobDetail {
 
 /// What is worth keeping of a job: all but its place in the queue, which costs a look at all other jobs.
 pub(crate) fn lasting(context: &Context, job: &Job) -> JobDetail {
+    let facts = context.ledger.note(&context.history, job, context.now());
     let summary = summary(context, job);
     let trainer = job.job.spec.trainer.as_ref();
     let curves = context.logbook.latest_values(&summary.uid);
@@ -127,8 +128,8 @@ pub(crate) fn lasting(context: &Context, job: &Job) -> JobDetail {
             .unwrap_or_default(),
         max_restarts: max_restarts(job),
         snapshot: job.job.annotations().get(names::SNAPSHOT).cloned(),
-        nodes: job.nodes(),
-        timeline: timeline(context, job, &summary),
+        nodes: facts.nodes(job),
+        timeline: facts.timeline(job, context.now()),
         waiting: None,
         failure: (summary.state == JobState::Failed)
             .then(|| failure(context, job))
@@ -140,21 +141,6 @@ pub(crate) fn lasting(context: &Context, job: &Job) -> JobDetail {
         metrics: curves.metrics,
         metrics_left_out: curves.left_out,
         summary,
-    }
-}
-
-/// Where the time went. The pods of now know nothing of the attempts before theirs, which is why a job
-/// that was restarted goes on with what was written down when it first trained.
-fn timeline(context: &Context, job: &Job, summary: &JobSummary) -> Timeline {
-    let now = job.timeline(context.now());
-    if summary.restarts == 0 {
-        return now;
-    }
-    let before = context.history.find(&summary.namespace, &summary.name);
-    let before = before.ok().flatten().map(|record| record.detail);
-    match before.filter(|before| before.summary.uid == summary.uid) {
-        Some(before) => now.after(&before.timeline),
-        None => now,
     }
 }
 

@@ -26,11 +26,13 @@ pub(crate) async fn write(context: &Context, key: &Key) {
     };
     let manifest = jobs::stored(&context.world.read(), key, &job);
     let events = events::so_far(context, key, &uid);
+    let ledger = context.ledger.note(&context.history, &job, context.now());
     let record = Record {
         detail,
         manifest,
         code,
         events,
+        ledger,
     };
     report(context.history.put(&record, context.now()), key);
     let costs = job.usage_of_pods(context.now());
@@ -43,6 +45,7 @@ pub(crate) async fn write(context: &Context, key: &Key) {
 
 /// Notes that a job is gone.
 pub(crate) fn gone(context: &Context, key: &Key) {
+    context.ledger.forget(key);
     report(
         context
             .history

@@ -103,6 +103,7 @@ fn begin(
         return;
     };
     let uid = job.job.uid().unwrap_or_default();
+    context.ledger.note(&context.history, &job, context.now());
     catch_up::close(context, &job, running);
     for (attempt, pod) in started(&job) {
         let id = (uid.clone(), attempt);

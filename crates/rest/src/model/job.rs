@@ -358,15 +358,43 @@ pub struct JobNode {
     pub finished_at: Option<Timestamp>,
 }
 
-/// Where the time went, in seconds. Phases that have not begun are absent.
+/// Where the time went, in seconds: together the time from the job's creation to its end, or until now. A phase
+/// that never was is absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Timeline {
-    /// From creation until the last node had a place.
+    /// Before its nodes had a place.
     pub queued_seconds: Option<i64>,
     /// From then until training ran on every node: images, init containers.
     pub starting_seconds: Option<i64>,
-    /// From then until the end, or until now.
     pub training_seconds: Option<i64>,
+    /// From the end of an attempt until the next one trained.
+    #[serde(default)]
+    pub restarting_seconds: Option<i64>,
+    #[serde(default)]
+    pub suspended_seconds: Option<i64>,
+    /// The same in the order in which it happened.
+    #[serde(default)]
+    pub intervals: Vec<Interval>,
+}
+
+/// A time in which a job did one thing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Interval {
+    pub phase: Phase,
+    /// The number of the attempt that trains, or trained last; the first is 1.
+    pub attempt: i64,
+    pub from: Timestamp,
+    pub until: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    Queued,
+    Starting,
+    Training,
+    Restarting,
+    Suspended,
 }
 
 /// Why a job does not run yet.

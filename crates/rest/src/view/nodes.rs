@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 use kube::ResourceExt;
 
 use crate::cause::Ending;
+use crate::ledger::Times;
 use crate::model::JobNode;
 
 /// The containers that train: that of every runtime, and those of the v1 jobs.
@@ -122,17 +123,14 @@ pub(super) fn running<'a>(pods: impl Iterator<Item = &'a Arc<Pod>>) -> i64 {
 
 /// When the first of these pods began to train, in any attempt that is still known.
 pub(super) fn first_start(pods: &[Arc<Pod>]) -> Option<Timestamp> {
-    let starts = pods.iter().filter_map(|pod| {
-        let status = container_status(pod)?;
-        let last = status.last_state.as_ref().and_then(start_of);
-        let current = status.state.as_ref().and_then(start_of);
-        last.into_iter().chain(current).min()
-    });
-    starts.min()
+    pods.iter().filter_map(|pod| first_start_of(pod)).min()
 }
 
-pub(super) fn started_at(pod: &Pod) -> Option<Timestamp> {
-    container_status(pod)?.state.as_ref().and_then(start_of)
+fn first_start_of(pod: &Pod) -> Option<Timestamp> {
+    let status = container_status(pod)?;
+    let last = status.last_state.as_ref().and_then(start_of);
+    let current = status.state.as_ref().and_then(start_of);
+    last.into_iter().chain(current).min()
 }
 
 pub(super) fn finished_at(pod: &Pod) -> Option<Timestamp> {
@@ -166,6 +164,19 @@ fn start_of(state: &ContainerState) -> Option<Timestamp> {
         .as_ref()
         .and_then(|terminated| terminated.started_at.as_ref());
     running.or(terminated).map(|time| time.0)
+}
+
+/// The times of a pod, whatever its role.
+pub(crate) fn times_of(pod: &Pod) -> Times {
+    Times {
+        created: pod
+            .creation_timestamp()
+            .map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+        placed: scheduled_at(pod),
+        started: first_start_of(pod),
+        ended: finished_at(pod),
+        trains: false,
+    }
 }
 
 /// When a pod came; of two that came in the same second, our own API server gave the later one the greater uid.

@@ -104,42 +104,15 @@ fn the_state_follows_from_the_objects(
 }
 
 #[test]
-fn time_is_split_into_queued_starting_and_training() {
+fn a_pod_costs_what_it_held_since_it_had_its_place() {
     let job = job(
         spec(),
         condition("Complete", "done"),
         vec![pod(0, "Succeeded", running())],
         0,
     );
-    let timeline = job.timeline(Timestamp::UNIX_EPOCH);
-    assert_eq!(
-        timeline,
-        Timeline {
-            queued_seconds: Some(60),
-            starting_seconds: Some(60),
-            training_seconds: Some(180)
-        }
-    );
     let usage = job.usage_of_pods(Timestamp::UNIX_EPOCH);
     assert!((usage[0].1.cpu_core_hours - 2.0 * 240.0 / 3600.0).abs() < 1e-9);
-}
-
-#[test]
-fn the_attempts_before_this_one_were_not_queued() {
-    let times = |queued, starting, training| Timeline {
-        queued_seconds: Some(queued),
-        starting_seconds: starting,
-        training_seconds: training,
-    };
-    let first = times(5, Some(2), Some(30));
-    let restarted = times(100, None, None).after(&first);
-    assert_eq!(restarted, times(5, Some(2), Some(93)));
-    assert_eq!(
-        times(100, Some(1), Some(9)).after(&first),
-        times(5, Some(2), Some(103))
-    );
-    let never_trained = times(100, None, None).after(&times(50, None, None));
-    assert_eq!(never_trained, times(100, None, None));
 }
 
 #[test]
