@@ -22,8 +22,10 @@ use super::{Action, Observer, Shared, Write, WriteError, read, write};
 const MAX_GROUP: usize = 512;
 /// On a full disk a write may make its object larger by this much: by a condition, a time stamp, a mark of deletion.
 const FRUGAL: usize = 16 << 10;
-/// On a full disk history is forgotten after so many bytes, which makes room for as many.
-const FORGET_AFTER: usize = 1 << 20;
+/// On a full disk old history is taken off it after so many bytes, which makes room for as many.
+const UNLOAD_AFTER: usize = 1 << 20;
+/// So many bytes of history stay on a full disk, for watches that come back after a restart.
+const KEPT_HISTORY: usize = 512 << 10;
 /// What a group takes in the write-ahead log besides its objects, about.
 const GROUP_BYTES: usize = 32 << 10;
 /// Rows of garbage that one group may delete beyond its own size, so that compaction never stalls.
@@ -43,9 +45,9 @@ pub(super) struct Writer {
     garbage: VecDeque<u64>,
     /// What the log holds.
     digest: Digest,
-    /// The highest revision that some ring has dropped.
+    /// The highest revision whose history is not on disk any more.
     compacted: u64,
-    /// Bytes that were written on a full disk since history was last forgotten.
+    /// Bytes that were written on a full disk since history was last taken off it.
     squeezed: usize,
     observer: Observer,
 }
@@ -127,7 +129,7 @@ impl Writer {
         }
         if let Some(writes) = self.try_commit(writes, is_tight) {
             // The disk is full after all. What makes nothing larger is tried again with the room that history took.
-            self.make_room();
+            self.make_room(0);
             self.try_commit(writes, true);
         }
     }
@@ -199,15 +201,16 @@ impl Writer {
             self.squeezed = 0;
             return;
         }
-        if self.squeezed == 0 || self.squeezed > FORGET_AFTER {
+        if self.squeezed == 0 || self.squeezed > UNLOAD_AFTER {
             self.squeezed = 0;
-            self.make_room();
+            self.make_room(KEPT_HISTORY);
         }
         self.squeezed += bytes + GROUP_BYTES;
     }
 
-    /// Forgets history, and begins the write-ahead log anew within the room that it has.
-    fn make_room(&mut self) {
+    /// Takes all but so many bytes of history off the disk, and begins the write-ahead log anew within the room that it has.
+    /// Memory still has the history, and watches that are there miss nothing.
+    fn make_room(&mut self, kept: usize) {
         let checkpoint = |files: &Files| {
             let busy = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
             files
@@ -216,7 +219,7 @@ impl Writer {
                 .map_err(|error| WriteError::Storage(reason(&error).into()))
         };
         let made = checkpoint(&self.files)
-            .and_then(|_| self.compact())
+            .and_then(|_| self.unload(kept))
             .and_then(|()| checkpoint(&self.files));
         if let Err(error) = made {
             tracing::warn!(%error, "failed to make room on a full disk");
@@ -298,6 +301,32 @@ impl Writer {
             // Watchers behind the horizon learn of it at once.
             shard.wake.send_replace(self.compacted);
         }
+        self.collect()
+    }
+
+    fn unload(&mut self, kept: usize) -> Result<(), WriteError> {
+        let shards: Vec<_> = read(&self.shared.shards).values().cloned().collect();
+        let mut history: Vec<(u64, usize)> = Vec::new();
+        for shard in &shards {
+            history.extend(read(shard).history());
+        }
+        history.sort_unstable_by_key(|(revision, _)| std::cmp::Reverse(*revision));
+        let mut bytes = 0;
+        let until = history.into_iter().find_map(|(revision, size)| {
+            bytes += size;
+            (bytes > kept).then_some(revision)
+        });
+        if let Some(until) = until {
+            for shard in &shards {
+                self.garbage.extend(write(shard).unload_until(until));
+            }
+            self.compacted = self.compacted.max(until);
+        }
+        self.collect()
+    }
+
+    /// Deletes all garbage.
+    fn collect(&mut self) -> Result<(), WriteError> {
         let mut digest = self.digest;
         let deleted: rusqlite::Result<()> = (|| {
             let transaction = self.files.connection.transaction()?;
