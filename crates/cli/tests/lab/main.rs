@@ -163,7 +163,7 @@ impl Lab {
             })
             .collect();
         let jobs: Vec<Job> = plan.iter().map(|(job, ..)| job.clone()).collect();
-        let count = random.random_range(5..12);
+        let count = random.random_range(if with_jobs { 5..12 } else { 10..25 });
         let faults: Vec<(u64, Fault, u64)> = (0..count)
             .map(|_| {
                 let fault = Fault::choose(&mut random, with_jobs, self.disk.is_some());
