@@ -418,6 +418,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_realm_leads_nowhere_inside() {
+        // Another test may have been first.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let inside = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = inside.local_addr().unwrap().port();
         let heard = tokio::spawn(async move { inside.accept().await });
