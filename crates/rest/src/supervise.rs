@@ -45,7 +45,7 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_task_that_panics_is_begun_anew_until_it_ends() {
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         let begun = Arc::new(AtomicUsize::new(0));

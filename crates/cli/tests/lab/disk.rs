@@ -44,6 +44,13 @@ impl Disk {
         Some(disk)
     }
 
+    /// Takes it off the machine, and tells where everything that was on it is kept.
+    pub(crate) fn keep(&self) -> &Path {
+        let _ = run("umount", &["-l", self.path()]);
+        let _ = run("losetup", &["-d", &self.device]);
+        &self.image
+    }
+
     fn path(&self) -> &str {
         self.data.to_str().unwrap()
     }
@@ -109,9 +116,7 @@ impl Disk {
 
     /// Leaves nothing of it.
     pub(crate) fn remove(&self) {
-        let _ = run("umount", &["-l", self.path()]);
-        let _ = run("losetup", &["-d", &self.device]);
-        let _ = std::fs::remove_file(&self.image);
+        let _ = std::fs::remove_file(self.keep());
     }
 }
 
