@@ -457,6 +457,36 @@ fn a_full_disk_takes_nothing_from_watches_and_little_from_those_that_come_back()
 }
 
 #[test]
+fn what_a_failing_disk_called_synced_is_not_acknowledged() {
+    block_on(async {
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options {
+            directory: directory.path().to_owned(),
+            limits: Limits::default(),
+            reserve: 0,
+        };
+        let (store, mut pending) = Store::open(&options).unwrap();
+        pending.files.mark = super::mark::Mark::failed(directory.path()).unwrap();
+        pending.start(Box::new(|_, _| ())).unwrap();
+        let mut watch = store.watch(&RESOURCE.into(), store.revision()).unwrap();
+        for name in ["a", "b"] {
+            let create = Action::Create(Draft::new(RESOURCE, &value(name, 1)));
+            let answer = write(&store, name, create).await;
+            assert!(matches!(answer, Err(WriteError::Storage(_))), "{answer:?}");
+        }
+        assert!(!store.is_writable());
+        assert_eq!(store.count(RESOURCE), 0, "nobody may build upon it");
+        assert!(watch.take().unwrap().is_empty());
+        store.close().await;
+        // It was on the disk this time, and is there after the start.
+        let store = open(directory.path(), options.limits);
+        assert_eq!(store.count(RESOURCE), 1);
+        let create = Action::Create(Draft::new(RESOURCE, &value("b", 1)));
+        write(&store, "b", create).await.unwrap();
+    });
+}
+
+#[test]
 fn the_death_of_the_writer_is_seen() {
     block_on(async {
         let directory = tempfile::tempdir().unwrap();

@@ -31,6 +31,8 @@ const GROUP_BYTES: usize = 32 << 10;
 /// Rows of garbage that one group may delete beyond its own size, so that compaction never stalls.
 const GARBAGE_PER_GROUP: usize = 64;
 
+const GIVEN_UP: &str = "the disk failed; start the server anew when it is well";
+
 type Answer<T> = oneshot::Sender<Result<T, WriteError>>;
 
 pub(super) enum Command {
@@ -49,6 +51,8 @@ pub(super) struct Writer {
     compacted: u64,
     /// Bytes that were written on a full disk since history was last taken off it.
     squeezed: usize,
+    /// The disk failed, and what it holds is known after the next start only.
+    given_up: bool,
     observer: Observer,
 }
 
@@ -85,6 +89,7 @@ impl Writer {
             digest,
             compacted,
             squeezed: 0,
+            given_up: false,
             observer,
         }
     }
@@ -111,7 +116,11 @@ impl Writer {
                 self.commit(writes);
             }
             for answer in compactions {
-                let result = self.compact();
+                let result = if self.given_up {
+                    Err(WriteError::Storage(GIVEN_UP.into()))
+                } else {
+                    self.compact()
+                };
                 let _ = answer.send(result);
             }
             if let Some(answer) = closing {
@@ -123,6 +132,12 @@ impl Writer {
     }
 
     fn commit(&mut self, writes: Vec<(Write, Answer<Arc<Object>>)>) {
+        if self.given_up {
+            for (_, answer) in writes {
+                let _ = answer.send(Err(WriteError::Storage(GIVEN_UP.into())));
+            }
+            return;
+        }
         let is_tight = !self.files.reserve.is_whole();
         if is_tight {
             self.shared.writable.store(false, Ordering::Relaxed);
@@ -164,12 +179,20 @@ impl Writer {
         let deletable = self.garbage.len().min(staged.len() + GARBAGE_PER_GROUP);
         match self.append(&staged, deletable) {
             Ok(digest) => {
+                match self.files.mark.set(revision) {
+                    Ok(()) => {}
+                    // An older mark notices less.
+                    Err(error) if is_no_room(&error) => {
+                        tracing::warn!(%error, "failed to note the newest revision");
+                    }
+                    Err(error) => {
+                        self.give_up(&error, accepted.into_iter().map(|(_, answer)| answer));
+                        return None;
+                    }
+                }
                 self.digest = digest;
                 self.garbage.drain(..deletable);
                 self.shared.writable.store(!is_tight, Ordering::Relaxed);
-                if let Err(error) = self.files.mark.set(revision) {
-                    tracing::warn!(%error, "failed to note the newest revision");
-                }
                 let bytes: usize = staged.iter().map(|one| one.event.object.json.len()).sum();
                 let answers = accepted.into_iter().map(|(_, answer)| answer).collect();
                 self.publish(staged, answers, revision);
@@ -193,6 +216,21 @@ impl Writer {
             }
         }
         None
+    }
+
+    /// A disk that fails while it is written to may have called a group synced that it has lost. So nothing is said of the
+    /// group, and nothing is built upon it: the next start sees which it was.
+    fn give_up(
+        &mut self,
+        error: &std::io::Error,
+        answers: impl Iterator<Item = Answer<Arc<Object>>>,
+    ) {
+        tracing::error!(%error, "the disk failed; nothing is written until the server is started anew");
+        self.shared.writable.store(false, Ordering::Relaxed);
+        self.given_up = true;
+        for answer in answers {
+            let _ = answer.send(Err(WriteError::Storage(GIVEN_UP.into())));
+        }
     }
 
     /// Keeps what is written on a full disk from growing.
@@ -436,6 +474,11 @@ fn newest(shared: &Shared, overlay: &Overlay, resource: &str, name: &Name) -> Op
 
 fn is_full(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull)
+}
+
+fn is_no_room(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded)
 }
 
 /// What to tell a caller: the cause, without paths or SQL.

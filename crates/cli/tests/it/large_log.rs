@@ -34,13 +34,14 @@ fn a_large_log_is_passed_on_and_not_held() {
         let size = fetch(up, "download");
         (size >= BYTES).then_some(()).ok_or(json!(size))
     });
-    for road in ["download", "?"] {
+    // The page shows the end of a log that is too large for it.
+    for (road, least) in [("download", BYTES), ("?", BYTES / 10)] {
         let memory = |name| memory(up.id(), name);
         std::fs::write(format!("/proc/{}/clear_refs", up.id()), "5").unwrap();
         let before = memory("VmHWM:");
         let size = fetch(&up, road);
         let taken = memory("VmHWM:") - before;
-        assert!(size >= BYTES, "{road}: {size} bytes");
+        assert!(size >= least, "{road}: {size} bytes");
         assert!(taken < ROOM, "{road}: {taken} kB for {size} bytes");
     }
 }

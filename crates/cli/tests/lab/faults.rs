@@ -182,6 +182,8 @@ impl Place<'_> {
                 self.server.start()?;
             }
             _ => {
+                // Nobody hears anything after a power cut, whatever a sync that was under way then says.
+                self.server.signal(Signal::STOP);
                 disk.cut()?;
                 self.server.end(Signal::KILL)?;
                 disk.mount_again().await?;
@@ -204,7 +206,9 @@ impl Place<'_> {
     async fn on_a_pod(&mut self, fault: Fault, random: &mut StdRng) {
         let mut found = Vec::new();
         for _ in 0..30 {
-            for (pod, name) in processes::pods(&self.server.data) {
+            // One that is being made has no name yet by which to find its job.
+            let pods = processes::pods(&self.server.data).into_iter();
+            for (pod, name) in pods.filter(|(_, name)| !name.is_empty()) {
                 let processes = match fault {
                     Fault::KillRank => processes::ranks(&pod),
                     _ => processes::supervisors(&pod),
