@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::{Error, Result, upkeep};
 use crate::cause::{self, Ending};
 use crate::context::Context;
-use crate::form::manifest;
 use crate::history::Record;
 use crate::identity::{Access, Caller};
 use crate::legacy::Kind;
