@@ -155,7 +155,7 @@ impl Rule {
             return None;
         }
         let run = || self.evaluate(value, old, node, is_root);
-        depth::with_room(self.depth, run).unwrap_or_else(|| {
+        depth::with_room(self.depth <= depth::RUN_ANYWHERE, run).unwrap_or_else(|| {
             Some(self.failure("there is no room to evaluate the rule".to_owned()))
         })
     }
@@ -253,7 +253,8 @@ fn parse(source: &str) -> Result<IdedExpr, Error> {
         budget::meter(&mut program);
         Ok(program)
     };
-    depth::with_room(depth::estimate(source), parsing).unwrap_or_else(|| {
+    let small = depth::estimate(source) <= depth::PARSED_ANYWHERE;
+    depth::with_room(small, parsing).unwrap_or_else(|| {
         Err(Error::Parse {
             detail: "there is no room to parse the rule".to_owned(),
         })

@@ -240,4 +240,17 @@ mod tests {
         }
         assert_eq!(ready().await, 500);
     }
+
+    #[tokio::test]
+    async fn a_server_whose_writer_has_ended_is_unready() {
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::open(Options::new(directory.path())).await.unwrap();
+        server.core.store.close().await;
+        let request = http::Request::get("/readyz")
+            .body(axum::body::Body::empty())
+            .unwrap();
+        let router = server.local(Identity::admin());
+        let answer = tower::ServiceExt::oneshot(router, request).await.unwrap();
+        assert_eq!(answer.status().as_u16(), 500);
+    }
 }

@@ -7,6 +7,7 @@
 //! that change something; a request with a token in its header is beyond such tricks.
 
 use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -14,12 +15,14 @@ use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use futures::FutureExt as _;
 
 use crate::app::Error;
 use crate::context::{Authentication, Context};
 use crate::extract::token;
 use crate::identity::Caller;
 use crate::model::AuditEntry;
+use crate::supervise;
 
 pub(crate) async fn guard(
     State(context): State<Arc<Context>>,
@@ -36,7 +39,7 @@ pub(crate) async fn guard(
         return Error::ForeignOrigin(foreign).into_response();
     }
     let note = Note::of(&context, &mut request).await;
-    let mut response = next.run(request).await;
+    let mut response = caught(next.run(request)).await;
     if let Some(note) = note {
         note.write(&context, response.status().as_u16());
     }
@@ -54,6 +57,18 @@ pub(crate) async fn guard(
         );
     }
     response
+}
+
+/// A bug that one request meets is that request's alone.
+async fn caught(answer: impl Future<Output = Response>) -> Response {
+    let answered = AssertUnwindSafe(answer).catch_unwind().await;
+    answered.unwrap_or_else(|panic| {
+        let error = Error::Internal {
+            operation: "answer without panicking",
+            source: supervise::message(&*panic).into(),
+        };
+        error.into_response()
+    })
 }
 
 /// What the audit trail will say about a request that changes something.
@@ -179,6 +194,12 @@ mod tests {
         }
         let got = foreign(&method.parse().unwrap(), &headers, None, true);
         assert_eq!(got.as_deref(), want);
+    }
+
+    #[tokio::test]
+    async fn a_request_that_panics_is_answered_with_500() {
+        let answer = caught(async { unreachable!("a bug") }).await;
+        assert_eq!(answer.status().as_u16(), 500);
     }
 
     #[test]

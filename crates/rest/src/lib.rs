@@ -35,6 +35,7 @@ mod routes;
 mod signature;
 pub mod snapshot;
 mod snapshots;
+mod supervise;
 mod ui;
 mod view;
 mod world;
@@ -79,20 +80,12 @@ impl Rest {
             () = context.world.synced() => {}
             () = context.stop.cancelled() => {}
         }
-        context
-            .tasks
-            .spawn(logbook::recorder::run(Arc::clone(&context)));
-        context.tasks.spawn(app::upkeep::run(Arc::clone(&context)));
-        context
-            .tasks
-            .spawn(app::sampling::run(Arc::clone(&context)));
-        context
-            .tasks
-            .spawn(app::webhooks::run(Arc::clone(&context)));
-        context
-            .tasks
-            .spawn(app::lifetimes::run(Arc::clone(&context)));
-        context.tasks.spawn(watch_cluster(Arc::clone(&context)));
+        keep(&context, "recorder", logbook::recorder::run);
+        keep(&context, "upkeep", app::upkeep::run);
+        keep(&context, "sampling", app::sampling::run);
+        keep(&context, "webhooks", app::webhooks::run);
+        keep(&context, "lifetimes", app::lifetimes::run);
+        keep(&context, "cluster", watch_cluster);
         Ok(Self { context })
     }
 
@@ -125,6 +118,18 @@ impl Rest {
         self.context.tasks.close();
         self.context.tasks.wait().await;
     }
+}
+
+/// Runs one of the tasks for as long as the API runs.
+fn keep<F: Future<Output = ()> + Send + 'static>(
+    context: &Arc<Context>,
+    name: &'static str,
+    task: fn(Arc<Context>) -> F,
+) {
+    let kept = Arc::clone(context);
+    supervise::spawn(&context.tasks, &context.stop, name, move || {
+        task(Arc::clone(&kept))
+    });
 }
 
 /// How often the API server is asked whether it is there.

@@ -13,8 +13,9 @@ use super::{Error, budget};
 /// In bytes of text. The longest rules of known definitions have about a thousand.
 const LONGEST: usize = 10_000;
 const DEEPEST: usize = 200;
-/// What any thread has room for, also without optimisation.
-const SHALLOW: usize = 24;
+/// What any thread has room for, also without optimisation: the parser goes through a dozen functions per level.
+pub(super) const PARSED_ANYWHERE: usize = 6;
+pub(super) const RUN_ANYWHERE: usize = 24;
 /// Only what is used of it costs memory.
 const STACK: usize = 64 << 20;
 
@@ -39,9 +40,9 @@ pub(super) fn estimate(source: &str) -> usize {
     source.matches(|c: char| "([{.?+-*/%!".contains(c)).count()
 }
 
-/// Runs something that recurses this deep; `None` if there is no thread for it.
-pub(super) fn with_room<T: Send>(depth: usize, run: impl FnOnce() -> T + Send) -> Option<T> {
-    if depth <= SHALLOW {
+/// Runs something, on a large stack unless it is `small`; `None` if there is no thread for it.
+pub(super) fn with_room<T: Send>(small: bool, run: impl FnOnce() -> T + Send) -> Option<T> {
+    if small {
         return Some(run());
     }
     let purse = budget::lend();

@@ -255,6 +255,7 @@ fn what_cannot_run_is_refused_with_its_definition(#[case] rule: &str) {
 }
 
 #[rstest]
+#[case::few_parentheses(format!("{}true{}", "(".repeat(24), ")".repeat(24)), None)]
 #[case::parentheses(format!("{}true{}", "(".repeat(90), ")".repeat(90)), None)]
 #[case::more_parentheses(format!("{}true{}", "(".repeat(4000), ")".repeat(4000)), Some(""))]
 #[case::chain(format!("self{} == 'a'", ".trim()".repeat(60)), None)]

@@ -25,6 +25,13 @@ impl Mark {
         Ok(Self { file })
     }
 
+    /// One that cannot be written, as after the disk has failed.
+    #[cfg(test)]
+    pub(super) fn failed(directory: &Path) -> io::Result<Self> {
+        let file = File::open(directory.join(FILE))?;
+        Ok(Self { file })
+    }
+
     pub(super) fn set(&self, revision: u64) -> io::Result<()> {
         let revision = revision.to_le_bytes();
         let mut bytes = [0; 12];

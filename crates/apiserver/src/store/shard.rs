@@ -25,6 +25,14 @@ pub struct Event {
     pub previous: Option<Arc<Object>>,
 }
 
+impl Event {
+    /// The states that no reader of the present needs: what was replaced, and the last state of what was deleted.
+    fn superseded(&self) -> impl Iterator<Item = &Arc<Object>> {
+        let deleted = (self.change == Change::Deleted).then_some(&self.object);
+        self.previous.iter().chain(deleted)
+    }
+}
+
 /// Bounds of a ring. Two numbers, because a resource may have many small or few large objects.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -50,6 +58,8 @@ pub(super) struct Shard {
     ring_bytes: usize,
     /// Events at or below this revision are gone.
     pub(super) compacted: u64,
+    /// Events at or below this revision are kept in memory only, if at all.
+    unloaded: u64,
     /// The newest revision applied here.
     pub(super) revision: u64,
     pub(super) wake: watch::Sender<u64>,
@@ -63,6 +73,7 @@ impl Shard {
             ring: VecDeque::new(),
             ring_bytes: 0,
             compacted,
+            unloaded: 0,
             revision: compacted,
             wake: watch::Sender::new(0),
         }
@@ -152,13 +163,39 @@ impl Shard {
             self.compacted = self.compacted.max(event.object.revision);
             if let Some(previous) = &event.previous {
                 self.ring_bytes -= previous.json.len();
-                garbage.push(previous.revision);
             }
-            if event.change == Change::Deleted {
-                garbage.push(event.object.revision);
+            if event.object.revision > self.unloaded {
+                garbage.extend(event.superseded().map(|object| object.revision));
             }
         }
         garbage
+    }
+
+    /// Each event that is on disk: its revision, and how many bytes only the history needs there.
+    pub(super) fn history(&self) -> impl Iterator<Item = (u64, usize)> {
+        self.on_disk().map(|event| {
+            let bytes = event.superseded().map(|object| object.json.len()).sum();
+            (event.object.revision, bytes)
+        })
+    }
+
+    /// Keeps what is at or below `revision` in memory only. Returns the rows that became garbage.
+    pub(super) fn unload_until(&mut self, revision: u64) -> Vec<u64> {
+        let events = self.on_disk();
+        let events = events.take_while(|event| event.object.revision <= revision);
+        let garbage = events
+            .flat_map(Event::superseded)
+            .map(|object| object.revision)
+            .collect();
+        self.unloaded = self.unloaded.max(revision);
+        garbage
+    }
+
+    fn on_disk(&self) -> impl Iterator<Item = &Event> {
+        let start = self
+            .ring
+            .partition_point(|event| event.object.revision <= self.unloaded);
+        self.ring.range(start..)
     }
 
     /// Forgets what is at or below `revision`. Returns the rows that became garbage.

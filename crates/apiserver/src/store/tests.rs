@@ -409,6 +409,109 @@ fn a_full_disk_refuses_writes_and_keeps_reads() {
 }
 
 #[test]
+fn a_full_disk_takes_nothing_from_watches_and_little_from_those_that_come_back() {
+    block_on(async {
+        let directory = tempfile::tempdir().unwrap();
+        let mut options = Options {
+            directory: directory.path().to_owned(),
+            limits: Limits::default(),
+            reserve: 0,
+        };
+        let draft = |content| {
+            let mut value = value("a", content);
+            value["spec"]["text"] = "x".repeat(10_000).into();
+            Draft::new(RESOURCE, &value)
+        };
+        let store = open(directory.path(), options.limits);
+        let mut object = write(&store, "a", Action::Create(draft(0))).await.unwrap();
+        store.close().await;
+        // No disk has as much room.
+        options.reserve = 1 << 60;
+        let (store, pending) = Store::open(&options).unwrap();
+        pending.start(Box::new(|_, _| ())).unwrap();
+        let mut watch = store.watch(&RESOURCE.into(), object.revision).unwrap();
+        let refused = write(&store, "b", Action::Create(draft(0))).await;
+        assert!(matches!(refused, Err(WriteError::Full)), "{refused:?}");
+        let mut revisions = Vec::new();
+        for content in 1..=300 {
+            let replace = Action::Replace(object.revision, draft(content));
+            object = write(&store, "a", replace).await.unwrap();
+            revisions.push(object.revision);
+        }
+        let events = watch.take().expect("memory has all of it");
+        let seen: Vec<u64> = events.iter().map(|event| event.object.revision).collect();
+        assert_eq!(seen, revisions);
+        let connection = rusqlite::Connection::open(directory.path().join("store.db")).unwrap();
+        let bytes: i64 = connection
+            .query_row("SELECT sum(length(body)) FROM log", [], |row| row.get(0))
+            .unwrap();
+        assert!(bytes < 2 << 20, "{bytes} bytes of 3,000,000 are left");
+        drop(connection);
+        store.close().await;
+        let store = open(directory.path(), options.limits);
+        let recent = revisions[revisions.len() - 40];
+        let mut watch = store.watch(&RESOURCE.into(), recent).unwrap();
+        assert_eq!(watch.take().unwrap().len(), 39);
+        assert!(store.watch(&RESOURCE.into(), revisions[0]).is_err());
+    });
+}
+
+#[test]
+fn what_a_failing_disk_called_synced_is_not_acknowledged() {
+    block_on(async {
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options {
+            directory: directory.path().to_owned(),
+            limits: Limits::default(),
+            reserve: 0,
+        };
+        let (store, mut pending) = Store::open(&options).unwrap();
+        pending.files.mark = super::mark::Mark::failed(directory.path()).unwrap();
+        pending.start(Box::new(|_, _| ())).unwrap();
+        let mut watch = store.watch(&RESOURCE.into(), store.revision()).unwrap();
+        for name in ["a", "b"] {
+            let create = Action::Create(Draft::new(RESOURCE, &value(name, 1)));
+            let answer = write(&store, name, create).await;
+            assert!(matches!(answer, Err(WriteError::Storage(_))), "{answer:?}");
+        }
+        assert!(!store.is_writable());
+        assert_eq!(store.count(RESOURCE), 0, "nobody may build upon it");
+        assert!(watch.take().unwrap().is_empty());
+        store.close().await;
+        // It was on the disk this time, and is there after the start.
+        let store = open(directory.path(), options.limits);
+        assert_eq!(store.count(RESOURCE), 1);
+        let create = Action::Create(Draft::new(RESOURCE, &value("b", 1)));
+        write(&store, "b", create).await.unwrap();
+    });
+}
+
+#[test]
+fn the_death_of_the_writer_is_seen() {
+    block_on(async {
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options {
+            directory: directory.path().to_owned(),
+            limits: Limits::default(),
+            reserve: 0,
+        };
+        let (store, pending) = Store::open(&options).unwrap();
+        pending
+            .start(Box::new(|_, _| unreachable!("a bug")))
+            .unwrap();
+        assert!(store.is_writable());
+        let create = || Action::Create(Draft::new(RESOURCE, &value("a", 1)));
+        for _ in 0..2 {
+            let answer = write(&store, "a", create()).await;
+            assert!(matches!(answer, Err(WriteError::Closed)), "{answer:?}");
+        }
+        // The second write ended with the queue, and the queue goes last.
+        assert!(!store.is_writable());
+        assert_eq!(store.count(RESOURCE), 1, "reads go on");
+    });
+}
+
+#[test]
 fn an_older_store_takes_the_steps_that_it_lacks_and_keeps_its_objects() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.db");

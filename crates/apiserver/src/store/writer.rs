@@ -22,12 +22,16 @@ use super::{Action, Observer, Shared, Write, WriteError, read, write};
 const MAX_GROUP: usize = 512;
 /// On a full disk a write may make its object larger by this much: by a condition, a time stamp, a mark of deletion.
 const FRUGAL: usize = 16 << 10;
-/// On a full disk history is forgotten after so many bytes, which makes room for as many.
-const FORGET_AFTER: usize = 1 << 20;
+/// On a full disk old history is taken off it after so many bytes, which makes room for as many.
+const UNLOAD_AFTER: usize = 1 << 20;
+/// So many bytes of history stay on a full disk, for watches that come back after a restart.
+const KEPT_HISTORY: usize = 512 << 10;
 /// What a group takes in the write-ahead log besides its objects, about.
 const GROUP_BYTES: usize = 32 << 10;
 /// Rows of garbage that one group may delete beyond its own size, so that compaction never stalls.
 const GARBAGE_PER_GROUP: usize = 64;
+
+const GIVEN_UP: &str = "the disk failed; start the server anew when it is well";
 
 type Answer<T> = oneshot::Sender<Result<T, WriteError>>;
 
@@ -43,10 +47,12 @@ pub(super) struct Writer {
     garbage: VecDeque<u64>,
     /// What the log holds.
     digest: Digest,
-    /// The highest revision that some ring has dropped.
+    /// The highest revision whose history is not on disk any more.
     compacted: u64,
-    /// Bytes that were written on a full disk since history was last forgotten.
+    /// Bytes that were written on a full disk since history was last taken off it.
     squeezed: usize,
+    /// The disk failed, and what it holds is known after the next start only.
+    given_up: bool,
     observer: Observer,
 }
 
@@ -83,6 +89,7 @@ impl Writer {
             digest,
             compacted,
             squeezed: 0,
+            given_up: false,
             observer,
         }
     }
@@ -109,7 +116,11 @@ impl Writer {
                 self.commit(writes);
             }
             for answer in compactions {
-                let result = self.compact();
+                let result = if self.given_up {
+                    Err(WriteError::Storage(GIVEN_UP.into()))
+                } else {
+                    self.compact()
+                };
                 let _ = answer.send(result);
             }
             if let Some(answer) = closing {
@@ -121,13 +132,19 @@ impl Writer {
     }
 
     fn commit(&mut self, writes: Vec<(Write, Answer<Arc<Object>>)>) {
+        if self.given_up {
+            for (_, answer) in writes {
+                let _ = answer.send(Err(WriteError::Storage(GIVEN_UP.into())));
+            }
+            return;
+        }
         let is_tight = !self.files.reserve.is_whole();
         if is_tight {
             self.shared.writable.store(false, Ordering::Relaxed);
         }
         if let Some(writes) = self.try_commit(writes, is_tight) {
             // The disk is full after all. What makes nothing larger is tried again with the room that history took.
-            self.make_room();
+            self.make_room(0);
             self.try_commit(writes, true);
         }
     }
@@ -162,12 +179,20 @@ impl Writer {
         let deletable = self.garbage.len().min(staged.len() + GARBAGE_PER_GROUP);
         match self.append(&staged, deletable) {
             Ok(digest) => {
+                match self.files.mark.set(revision) {
+                    Ok(()) => {}
+                    // An older mark notices less.
+                    Err(error) if is_no_room(&error) => {
+                        tracing::warn!(%error, "failed to note the newest revision");
+                    }
+                    Err(error) => {
+                        self.give_up(&error, accepted.into_iter().map(|(_, answer)| answer));
+                        return None;
+                    }
+                }
                 self.digest = digest;
                 self.garbage.drain(..deletable);
                 self.shared.writable.store(!is_tight, Ordering::Relaxed);
-                if let Err(error) = self.files.mark.set(revision) {
-                    tracing::warn!(%error, "failed to note the newest revision");
-                }
                 let bytes: usize = staged.iter().map(|one| one.event.object.json.len()).sum();
                 let answers = accepted.into_iter().map(|(_, answer)| answer).collect();
                 self.publish(staged, answers, revision);
@@ -193,21 +218,37 @@ impl Writer {
         None
     }
 
+    /// A disk that fails while it is written to may have called a group synced that it has lost. So nothing is said of the
+    /// group, and nothing is built upon it: the next start sees which it was.
+    fn give_up(
+        &mut self,
+        error: &std::io::Error,
+        answers: impl Iterator<Item = Answer<Arc<Object>>>,
+    ) {
+        tracing::error!(%error, "the disk failed; nothing is written until the server is started anew");
+        self.shared.writable.store(false, Ordering::Relaxed);
+        self.given_up = true;
+        for answer in answers {
+            let _ = answer.send(Err(WriteError::Storage(GIVEN_UP.into())));
+        }
+    }
+
     /// Keeps what is written on a full disk from growing.
     fn squeeze(&mut self, is_tight: bool, bytes: usize) {
         if !is_tight {
             self.squeezed = 0;
             return;
         }
-        if self.squeezed == 0 || self.squeezed > FORGET_AFTER {
+        if self.squeezed == 0 || self.squeezed > UNLOAD_AFTER {
             self.squeezed = 0;
-            self.make_room();
+            self.make_room(KEPT_HISTORY);
         }
         self.squeezed += bytes + GROUP_BYTES;
     }
 
-    /// Forgets history, and begins the write-ahead log anew within the room that it has.
-    fn make_room(&mut self) {
+    /// Takes all but so many bytes of history off the disk, and begins the write-ahead log anew within the room that it has.
+    /// Memory still has the history, and watches that are there miss nothing.
+    fn make_room(&mut self, kept: usize) {
         let checkpoint = |files: &Files| {
             let busy = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
             files
@@ -216,7 +257,7 @@ impl Writer {
                 .map_err(|error| WriteError::Storage(reason(&error).into()))
         };
         let made = checkpoint(&self.files)
-            .and_then(|_| self.compact())
+            .and_then(|_| self.unload(kept))
             .and_then(|()| checkpoint(&self.files));
         if let Err(error) = made {
             tracing::warn!(%error, "failed to make room on a full disk");
@@ -298,6 +339,32 @@ impl Writer {
             // Watchers behind the horizon learn of it at once.
             shard.wake.send_replace(self.compacted);
         }
+        self.collect()
+    }
+
+    fn unload(&mut self, kept: usize) -> Result<(), WriteError> {
+        let shards: Vec<_> = read(&self.shared.shards).values().cloned().collect();
+        let mut history: Vec<(u64, usize)> = Vec::new();
+        for shard in &shards {
+            history.extend(read(shard).history());
+        }
+        history.sort_unstable_by_key(|(revision, _)| std::cmp::Reverse(*revision));
+        let mut bytes = 0;
+        let until = history.into_iter().find_map(|(revision, size)| {
+            bytes += size;
+            (bytes > kept).then_some(revision)
+        });
+        if let Some(until) = until {
+            for shard in &shards {
+                self.garbage.extend(write(shard).unload_until(until));
+            }
+            self.compacted = self.compacted.max(until);
+        }
+        self.collect()
+    }
+
+    /// Deletes all garbage.
+    fn collect(&mut self) -> Result<(), WriteError> {
         let mut digest = self.digest;
         let deleted: rusqlite::Result<()> = (|| {
             let transaction = self.files.connection.transaction()?;
@@ -407,6 +474,11 @@ fn newest(shared: &Shared, overlay: &Overlay, resource: &str, name: &Name) -> Op
 
 fn is_full(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull)
+}
+
+fn is_no_room(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded)
 }
 
 /// What to tell a caller: the cause, without paths or SQL.

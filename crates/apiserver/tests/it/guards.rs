@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use astrago_apiserver::{Identity, Limits, Server};
+use astrago_apiserver::{ExtraGroup, Identity, Limits, Server};
 use serde_json::{Value, json};
 
 use crate::plane::{Plane, eventually};
@@ -157,4 +157,26 @@ async fn health_version_and_metrics_answer() {
     plane.post(MAPS, config_map("a")).await;
     let metrics = plane.text("/metrics").await.1;
     assert!(metrics.contains("apiserver_request_total"), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_request_that_panics_is_answered_with_500_and_the_others_go_on() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut options = Plane::options(&directory);
+    let handler = async || -> &'static str { unreachable!("a bug") };
+    options.extra_groups.push(ExtraGroup {
+        group: "example.org".to_owned(),
+        version: "v1".to_owned(),
+        resources: Vec::new(),
+        router: axum::Router::new().fallback(handler),
+    });
+    let server = Server::open(options).await.expect("the server opens");
+    let plane = Plane { server, directory };
+    for _ in 0..3 {
+        let (code, answer) = plane.get("/apis/example.org/v1/bugs").await;
+        assert_eq!(code, 500, "{answer}");
+        assert_eq!(answer["kind"], "Status", "{answer}");
+    }
+    assert_eq!(plane.post(MAPS, config_map("a")).await.0, 201);
+    assert_eq!(plane.text("/readyz").await.0, 200);
 }

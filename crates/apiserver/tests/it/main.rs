@@ -16,6 +16,7 @@ mod kubectl;
 mod kubectl_objects;
 mod kubectl_versions;
 mod node;
+mod parsers;
 mod plane;
 mod python;
 mod quota;

@@ -3,6 +3,9 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use astrago_apiserver::Identity;
+use base64::Engine as _;
+use futures::StreamExt as _;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
@@ -14,6 +17,16 @@ use crate::plane::Plane;
 /// Answers one request over TLS, with a certificate of the plane's authority, and returns the head that
 /// it was sent; with the certificate's SHA-256.
 async fn kubelet(plane: &Plane) -> (u16, String, tokio::task::JoinHandle<String>) {
+    let answer = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 6\r\n\r\nhello\n";
+    listen(plane, answer, false).await
+}
+
+/// The same with another answer, which may go on until whoever asked is gone.
+async fn listen(
+    plane: &Plane,
+    answer: &'static str,
+    goes_on: bool,
+) -> (u16, String, tokio::task::JoinHandle<String>) {
     let (certificate, key) = plane
         .server
         .serving_certificate(&["127.0.0.1".to_owned()])
@@ -43,12 +56,15 @@ async fn kubelet(plane: &Plane) -> (u16, String, tokio::task::JoinHandle<String>
         while !head.ends_with(b"\r\n\r\n") {
             head.push(stream.read_u8().await.expect("a whole head"));
         }
-        let answer =
-            "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 6\r\n\r\nhello\n";
         stream
             .write_all(answer.as_bytes())
             .await
             .expect("an answer");
+        if goes_on {
+            // However it ends.
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+            return String::from_utf8(head).expect("text");
+        }
         stream.shutdown().await.expect("an end");
         String::from_utf8(head).expect("text")
     });
@@ -126,4 +142,102 @@ async fn logs_come_from_the_node_that_runs_the_pod() {
     );
     let (code, _) = plane.text(&format!("{PODS}/p/log?container=other")).await;
     assert_eq!(code, 400);
+}
+
+#[tokio::test]
+async fn a_log_that_is_followed_ends_with_the_right_to_it() {
+    let plane = Plane::start().await;
+    let answer = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n6\r\nhello\n\r\n";
+    let (port, _, kubelet) = listen(&plane, answer, true).await;
+    bind(&plane, port).await;
+    grant(&plane).await;
+    let request = http::Request::get(format!("{PODS}/p/log?follow=true"))
+        .body(axum::body::Body::empty())
+        .expect("a request");
+    let ann = plane.server.local(Identity::user("ann", &[]));
+    let response = tower::ServiceExt::oneshot(ann, request).await;
+    let mut log = response.expect("an answer").into_body().into_data_stream();
+    let first = log.next().await.expect("a frame").expect("bytes");
+    assert_eq!(first, "hello\n");
+    plane.delete(&format!("{BINDINGS}/ann"), json!({})).await;
+    assert!(log.next().await.is_none(), "the log has ended");
+    drop(log);
+    kubelet.await.expect("the node's connection has ended too");
+}
+
+#[tokio::test]
+async fn a_program_in_a_pod_is_left_with_the_right_to_it() {
+    let plane = Plane::start().await;
+    let answer = "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: SPDY/3.1\r\n\r\nhello\n";
+    let (port, _, kubelet) = listen(&plane, answer, true).await;
+    bind(&plane, port).await;
+    grant(&plane).await;
+    let encode = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+    let token = json!({
+        "metadata": { "name": "ann" }, "type": "astrago.io/token",
+        "data": { "user": encode("ann"), "token": encode("s3cret") },
+    });
+    let tokens = "/api/v1/namespaces/kube-system/secrets";
+    assert_eq!(plane.post(tokens, token).await.0, 201);
+    let mut stream = connect(&plane).await;
+    let request = format!(
+        "POST {PODS}/p/exec?command=sh&stdout=true HTTP/1.1\r\nhost: here\r\nauthorization: Bearer s3cret\r\n\
+         connection: Upgrade\r\nupgrade: SPDY/3.1\r\ncontent-length: 0\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.expect("sent");
+    let mut heard = Vec::new();
+    while !heard.ends_with(b"hello\n") {
+        heard.push(
+            stream
+                .read_u8()
+                .await
+                .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&heard))),
+        );
+    }
+    plane.delete(&format!("{BINDINGS}/ann"), json!({})).await;
+    let mut rest = Vec::new();
+    // However it ends.
+    let _ = stream.read_to_end(&mut rest).await;
+    assert!(rest.is_empty(), "{}", String::from_utf8_lossy(&rest));
+    kubelet.await.expect("the node's connection has ended too");
+}
+
+const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
+
+async fn grant(plane: &Plane) {
+    let binding = json!({
+        "metadata": { "name": "ann" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit" },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ann" }],
+    });
+    assert_eq!(plane.post(BINDINGS, binding).await.0, 201);
+}
+
+/// A connection to the server from outside.
+async fn connect(plane: &Plane) -> tokio_rustls::client::TlsStream<tokio::net::TcpStream> {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let server = plane.server.clone();
+    let never = tokio_util::sync::CancellationToken::new();
+    tokio::spawn(async move { server.serve(listener, never).await });
+    let authority = plane.server.ca_pem();
+    let authority = CertificateDer::from_pem_slice(authority.as_bytes()).expect("PEM");
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(authority).expect("a certificate");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("protocols")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let stream = tokio::net::TcpStream::connect(address)
+        .await
+        .expect("a connection");
+    let name = rustls_pki_types::ServerName::IpAddress(address.ip().into());
+    tokio_rustls::TlsConnector::from(Arc::new(config))
+        .connect(name, stream)
+        .await
+        .expect("a handshake")
 }

@@ -345,6 +345,11 @@ impl Up {
         }
     }
 
+    /// The server's process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Stops the server's process where it is, or lets it go on.
     pub(crate) fn freeze(&self, frozen: bool) {
         let signal = if frozen { "-STOP" } else { "-CONT" };

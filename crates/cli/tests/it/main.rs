@@ -13,6 +13,7 @@ mod data;
 mod differential;
 mod guides;
 mod harness;
+mod large_log;
 mod legacy;
 mod legacy_clients;
 mod manifests;

@@ -1,8 +1,5 @@
 //! What happens to the server and its pods.
 
-use std::io::Write;
-use std::path::Path;
-use std::process::Command;
 use std::time::Instant;
 
 use rand::rngs::StdRng;
@@ -10,6 +7,7 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rustix::process::Signal;
 
+use crate::disk::Disk;
 use crate::jobs::Job;
 use crate::processes;
 use crate::server::{Rest, Server, pause, send};
@@ -28,10 +26,16 @@ pub(crate) enum Fault {
     FillDisk,
     /// Killed while the disk is full.
     KillOnFullDisk,
+    /// Writes wait for a while.
+    FreezeDisk,
+    /// The disk takes no writes any more, until server and disk are started anew.
+    FailDisk,
+    /// What was not synced is gone.
+    CutPower,
 }
 
 /// Those of rounds with jobs; a kill of the server alone is the most frequent.
-const WITH_JOBS: [Fault; 10] = [
+const WITH_JOBS: [Fault; 11] = [
     Fault::KillServer,
     Fault::KillServer,
     Fault::KillServer,
@@ -42,12 +46,17 @@ const WITH_JOBS: [Fault; 10] = [
     Fault::KillSupervisor,
     Fault::StopSupervisor,
     Fault::Suspend,
+    Fault::FreezeDisk,
 ];
 
 /// Those of rounds without: a job that cannot write has a reason to fail.
-const WITHOUT_JOBS: [Fault; 5] = [
+const WITHOUT_JOBS: [Fault; 9] = [
     Fault::FillDisk,
     Fault::KillOnFullDisk,
+    Fault::FreezeDisk,
+    Fault::FailDisk,
+    Fault::CutPower,
+    Fault::CutPower,
     Fault::KillServer,
     Fault::StopServer,
     Fault::TerminateServer,
@@ -61,7 +70,7 @@ impl Fault {
             WITHOUT_JOBS.to_vec()
         };
         if !disk {
-            all.retain(|fault| !matches!(fault, Self::FillDisk | Self::KillOnFullDisk));
+            all.retain(|fault| !fault.needs_disk());
         }
         *all.choose(random).unwrap()
     }
@@ -69,7 +78,22 @@ impl Fault {
     pub(crate) fn kills(self) -> bool {
         !matches!(
             self,
-            Self::StopServer | Self::StopSupervisor | Self::Suspend | Self::FillDisk
+            Self::StopServer
+                | Self::StopSupervisor
+                | Self::Suspend
+                | Self::FillDisk
+                | Self::FreezeDisk
+        )
+    }
+
+    fn needs_disk(self) -> bool {
+        matches!(
+            self,
+            Self::FillDisk
+                | Self::KillOnFullDisk
+                | Self::FreezeDisk
+                | Self::FailDisk
+                | Self::CutPower
         )
     }
 }
@@ -79,6 +103,7 @@ pub(crate) struct Place<'a> {
     pub(crate) server: &'a mut Server,
     pub(crate) rest: &'a Rest,
     pub(crate) jobs: &'a [Job],
+    pub(crate) disk: Option<&'a Disk>,
     /// When what was done, for whoever reads a finding.
     pub(crate) timeline: &'a mut Vec<String>,
     pub(crate) began: Instant,
@@ -121,19 +146,51 @@ impl Place<'_> {
                     self.note(&format!("resumed {}", job.name));
                 }
             }
+            _ => {
+                if let Some(disk) = self.disk {
+                    self.on_the_disk(fault, disk, short).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn on_the_disk(&mut self, fault: Fault, disk: &Disk, short: u64) -> Result<(), String> {
+        match fault {
             Fault::FillDisk => {
-                fill(&self.server.data);
+                disk.fill();
                 pause(3 * short).await;
-                free(&self.server.data);
+                disk.free();
             }
             Fault::KillOnFullDisk => {
-                fill(&self.server.data);
+                disk.fill();
                 pause(short).await;
                 self.server.end(Signal::KILL)?;
-                free(&self.server.data);
+                disk.free();
+                self.server.start()?;
+            }
+            Fault::FreezeDisk => {
+                disk.freeze()?;
+                pause(4 * short).await;
+                disk.thaw()?;
+            }
+            Fault::FailDisk => {
+                disk.fail()?;
+                pause(3 * short).await;
+                self.server.end(Signal::TERM)?;
+                disk.mount_again().await?;
+                self.server.start()?;
+            }
+            _ => {
+                // Nobody hears anything after a power cut, whatever a sync that was under way then says.
+                self.server.signal(Signal::STOP);
+                disk.cut()?;
+                self.server.end(Signal::KILL)?;
+                disk.mount_again().await?;
                 self.server.start()?;
             }
         }
+        self.note("ready");
         Ok(())
     }
 
@@ -149,7 +206,9 @@ impl Place<'_> {
     async fn on_a_pod(&mut self, fault: Fault, random: &mut StdRng) {
         let mut found = Vec::new();
         for _ in 0..30 {
-            for (pod, name) in processes::pods(&self.server.data) {
+            // One that is being made has no name yet by which to find its job.
+            let pods = processes::pods(&self.server.data).into_iter();
+            for (pod, name) in pods.filter(|(_, name)| !name.is_empty()) {
                 let processes = match fault {
                     Fault::KillRank => processes::ranks(&pod),
                     _ => processes::supervisors(&pod),
@@ -178,33 +237,4 @@ impl Place<'_> {
         }
         send(*id, Signal::KILL);
     }
-}
-
-/// Gives the data folder a small disk of its own, where the machine lets us.
-pub(crate) fn mount(data: &Path) -> bool {
-    std::fs::create_dir_all(data).unwrap();
-    let mut command = Command::new("mount");
-    command.args(["-t", "tmpfs", "-o", "size=192m,mode=0700", "astrago-lab"]);
-    command
-        .arg(data)
-        .status()
-        .is_ok_and(|status| status.success())
-}
-
-pub(crate) fn unmount(data: &Path) {
-    let _ = Command::new("umount").arg("-l").arg(data).status();
-}
-
-fn fill(data: &Path) {
-    let Ok(mut file) = std::fs::File::create(data.join("filler")) else {
-        return;
-    };
-    for block in [1 << 20, 4096, 1] {
-        let block = vec![0; block];
-        while file.write_all(&block).is_ok() {}
-    }
-}
-
-fn free(data: &Path) {
-    let _ = std::fs::remove_file(data.join("filler"));
 }

@@ -5,6 +5,7 @@
 //! | [`model`] | what may be true, given what was asked and answered; pure |
 //! | [`objects`], [`jobs`] | the load, and its histories |
 //! | [`faults`] | what is done to the server and its pods |
+//! | [`disk`] | what the data folder lies on |
 //! | [`processes`] | what the kernel and the disk still have of them |
 #![expect(
     clippy::unwrap_used,
@@ -12,6 +13,7 @@
     reason = "a test that fails should end at once and say so"
 )]
 
+mod disk;
 mod faults;
 mod jobs;
 mod model;
@@ -31,10 +33,26 @@ use rand::{RngExt, SeedableRng};
 use rustix::process::Signal;
 use tokio_util::sync::CancellationToken;
 
+use self::disk::Disk;
 use self::faults::{Fault, Place};
 use self::jobs::Job;
 use self::objects::Objects;
 use self::server::{Rest, Server, eventually, pause};
+
+/// Says that this process has mounts of its own.
+const INSIDE: &str = "LAB_INSIDE";
+
+/// Runs the test with mounts of its own: no other namespace of the machine then holds its disk.
+fn apart() {
+    let status = std::process::Command::new("unshare")
+        .args(["--mount", "--propagation", "private"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--nocapture", "--exact"])
+        .arg("nothing_is_lost_or_done_twice_whatever_is_killed")
+        .env(INSIDE, "1")
+        .status();
+    assert!(status.unwrap().success());
+}
 
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -47,6 +65,9 @@ fn nothing_is_lost_or_done_twice_whatever_is_killed() {
         assert!(!ci, "CI must run this test as root");
         println!("skipped: this test runs pods and needs root");
         return;
+    }
+    if std::env::var_os(INSIDE).is_none() {
+        return apart();
     }
     let seed = setting("LAB_SEED").unwrap_or(1);
     let kills = setting("LAB_KILLS");
@@ -67,11 +88,11 @@ fn nothing_is_lost_or_done_twice_whatever_is_killed() {
         began: Instant::now(),
         timeline: Vec::new(),
         pods: BTreeSet::new(),
-        disk: false,
+        disk: None,
         kills: 0,
         descriptors: None,
     };
-    lab.disk = faults::mount(&lab.server.data);
+    lab.disk = Disk::new(&lab.server.data);
     let until = minutes.map(Duration::from_mins);
     let found = runtime.block_on(lab.run(seed, until, kills));
     if let Err(finding) = found {
@@ -81,11 +102,14 @@ fn nothing_is_lost_or_done_twice_whatever_is_killed() {
         processes::kill(&lab.server.data);
         println!("the server's last words:\n{log}\n");
         println!("what was done:\n{}", lab.timeline.join("\n"));
-        let data = kept.join("data");
-        panic!("LAB_SEED={seed}: {finding}\nkept: {}", data.display());
+        let disk = lab.disk.as_ref().map(Disk::keep);
+        panic!(
+            "LAB_SEED={seed}: {finding}\nkept: {} and {disk:?}",
+            kept.display()
+        );
     }
-    if lab.disk {
-        faults::unmount(&lab.server.data);
+    if let Some(disk) = lab.disk {
+        disk.remove();
     }
 }
 
@@ -95,8 +119,8 @@ struct Lab {
     timeline: Vec<String>,
     /// All pods that there were.
     pods: BTreeSet<String>,
-    /// Whether the data folder has a disk of its own that can be filled.
-    disk: bool,
+    /// Where the machine lets us have one.
+    disk: Option<Disk>,
     kills: u64,
     /// How many descriptors the server had after the first round.
     descriptors: Option<usize>,
@@ -149,8 +173,8 @@ impl Lab {
     ) -> Result<(), String> {
         let mut random = StdRng::seed_from_u64(seed);
         let rest = self.server.rest();
-        // Every third round has a full disk instead of jobs.
-        let with_jobs = !self.disk || !round.is_multiple_of(3);
+        // Every second round has a bad disk instead of jobs, which would have a reason to fail on it.
+        let with_jobs = self.disk.is_none() || !round.is_multiple_of(2);
         let plan: Vec<(Job, u64, u64, bool)> = (0..if with_jobs { 4 } else { 0 })
             .map(|number| {
                 let job = Job::new(format!("round-{round}-{number}"));
@@ -160,10 +184,10 @@ impl Lab {
             })
             .collect();
         let jobs: Vec<Job> = plan.iter().map(|(job, ..)| job.clone()).collect();
-        let count = random.random_range(5..12);
+        let count = random.random_range(if with_jobs { 5..12 } else { 10..25 });
         let faults: Vec<(u64, Fault, u64)> = (0..count)
             .map(|_| {
-                let fault = Fault::choose(&mut random, with_jobs, self.disk);
+                let fault = Fault::choose(&mut random, with_jobs, self.disk.is_some());
                 (random.random_range(0..900), fault, random.random())
             })
             .collect();
@@ -181,6 +205,7 @@ impl Lab {
                     server: &mut self.server,
                     rest: &rest,
                     jobs: &jobs,
+                    disk: self.disk.as_ref(),
                     timeline: &mut self.timeline,
                     began: self.began,
                 };
@@ -198,7 +223,7 @@ impl Lab {
         }
         self.pods
             .extend(processes::pods(&self.server.data).into_keys());
-        objects.settle(round, !with_jobs).await?;
+        objects.settle(round).await?;
         self.account(&jobs, &rest, client).await?;
         let (descriptors, memory) = self.server.id().map_or((0, 0), processes::footprint);
         println!(

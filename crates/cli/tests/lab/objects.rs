@@ -87,8 +87,6 @@ pub(crate) struct Objects {
 struct Watched {
     seen: BTreeMap<String, Vec<Seen>>,
     wrong: Option<String>,
-    /// The server no longer had what came after the last event, and the watch began with a list anew.
-    gap: bool,
 }
 
 impl Objects {
@@ -169,8 +167,7 @@ impl Objects {
     }
 
     /// Compares all that is there with the histories, deletes it, and compares the watches.
-    /// A server whose disk was full may have forgotten its past to make room.
-    pub(crate) async fn settle(&mut self, round: u64, forgets: bool) -> Result<(), String> {
+    pub(crate) async fn settle(&mut self, round: u64) -> Result<(), String> {
         for ((kind, name), own) in &mut self.own {
             let api = kind.api(&self.client);
             for action in [Action::Read, Action::Delete, Action::Read] {
@@ -208,7 +205,7 @@ impl Objects {
             .await?;
         }
         for (kind, watched) in &self.watches {
-            self.check(*kind, watched, round, forgets)
+            self.check(*kind, watched, round)
                 .await
                 .map_err(|error| format!("a watch of {kind:?}s: {error}"))?;
         }
@@ -218,13 +215,7 @@ impl Objects {
         Ok(())
     }
 
-    async fn check(
-        &self,
-        kind: Kind,
-        watched: &Mutex<Watched>,
-        round: u64,
-        forgets: bool,
-    ) -> Result<(), String> {
+    async fn check(&self, kind: Kind, watched: &Mutex<Watched>, round: u64) -> Result<(), String> {
         eventually("the sentinel", || async {
             let watched = watched.lock().unwrap();
             let last = watched.seen.get(SENTINEL).and_then(|seen| seen.last());
@@ -238,22 +229,9 @@ impl Objects {
         if let Some(wrong) = watched.wrong.take() {
             return Err(wrong);
         }
-        let gap = std::mem::take(&mut watched.gap);
-        if gap && !forgets {
-            return Err("the server forgot what it had no reason to forget".to_owned());
-        }
         let mut seen = std::mem::take(&mut watched.seen);
         for ((of, name), own) in self.own.iter().filter(|((of, _), _)| *of == kind) {
             let seen = seen.remove(name).unwrap_or_default();
-            if gap {
-                // What is known to have been missed cannot be compared, but how it ended can.
-                if let Some(last) = seen.last().filter(|last| last.state.is_some()) {
-                    return Err(format!(
-                        "{of:?} {name} is not shown to be deleted: {last:?}"
-                    ));
-                }
-                continue;
-            }
             check_watch(&own.history, &seen).map_err(|error| format!("{of:?} {name}: {error}"))?;
         }
         Ok(())
@@ -389,7 +367,6 @@ async fn watch(
 ) {
     let parameters = WatchParams::default().timeout(if restless { 1 } else { 50 });
     loop {
-        let mut expired = false;
         match api.watch(&parameters, &from.to_string()).await {
             Ok(stream) => {
                 let mut stream = std::pin::pin!(stream);
@@ -401,23 +378,15 @@ async fn watch(
                         }
                         WatchEvent::Deleted(object) => from = from.max(watched.see(&object, None)),
                         WatchEvent::Bookmark(_) => {}
-                        WatchEvent::Error(error) if error.code == 410 => expired = true,
                         WatchEvent::Error(error) => watched.wrong = Some(format!("{error:?}")),
                     }
                 }
             }
-            Err(kube::Error::Api(error)) => expired = error.code == 410,
-            Err(_) => {}
-        }
-        if expired && let Ok(list) = api.list(&ListParams::default()).await {
-            let mut watched = watched.lock().unwrap();
-            watched.gap = true;
-            watched.seen.clear();
-            let version = list.metadata.resource_version.unwrap_or_default();
-            from = version.parse().unwrap_or(from);
-            for object in &list.items {
-                watched.see(object, value(object));
+            // What came after the last event is never gone.
+            Err(kube::Error::Api(error)) if error.code == 410 => {
+                watched.lock().unwrap().wrong = Some(format!("{error:?}"));
             }
+            Err(_) => {}
         }
         pause(20).await;
     }

@@ -63,6 +63,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => job.prop_map(Step::DeleteJob),
         3 => Just(Step::Crash),
         2 => (1_i64..30).prop_map(Step::Advance),
+        // Somebody sets the clock.
+        1 => prop_oneof![Just(-86_400), Just(-90), Just(90), Just(86_400)].prop_map(Step::Advance),
         8 => (1_usize..200).prop_map(Step::Breathe),
     ]
 }

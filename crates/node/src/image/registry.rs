@@ -68,19 +68,11 @@ impl Registry {
         } else {
             ClientProtocol::Https
         };
-        let config = ClientConfig {
-            protocol,
-            connect_timeout: Some(Duration::from_secs(20)),
-            read_timeout: Some(Duration::from_mins(1)),
-            user_agent: concat!("astrago/", env!("CARGO_PKG_VERSION")),
-            https_proxy: proxy.clone(),
-            http_proxy: proxy,
-            ..ClientConfig::default()
-        };
-        let client = Client::try_from(config).map_err(|source| Error::Registry {
-            image: reference.whole(),
-            source: Box::new(source),
-        })?;
+        let client =
+            Client::try_from(config(protocol, proxy)).map_err(|source| Error::Registry {
+                image: reference.whole(),
+                source: Box::new(source),
+            })?;
         Ok(Self {
             client,
             reference,
@@ -228,6 +220,18 @@ impl Registry {
     }
 }
 
+fn config(protocol: ClientProtocol, proxy: Option<String>) -> ClientConfig {
+    ClientConfig {
+        protocol,
+        connect_timeout: Some(Duration::from_secs(20)),
+        read_timeout: Some(Duration::from_mins(1)),
+        user_agent: concat!("astrago/", env!("CARGO_PKG_VERSION")),
+        https_proxy: proxy.clone(),
+        http_proxy: proxy,
+        ..ClientConfig::default()
+    }
+}
+
 /// A descriptor may name other places to fetch from; a manifest shall not make us call those.
 fn without_urls(descriptor: &OciDescriptor) -> OciDescriptor {
     OciDescriptor {
@@ -356,6 +360,14 @@ impl From<Defaults> for Config {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use oci_client::client::{Certificate, CertificateEncoding};
+    use rustls::pki_types::PrivateKeyDer;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
     use super::*;
 
     fn entries(platforms: &[(&str, &str)]) -> Vec<ImageIndexEntry> {
@@ -367,6 +379,74 @@ mod tests {
             })
         };
         serde_json::from_value(platforms.iter().map(entry).collect()).unwrap()
+    }
+
+    /// A registry over TLS that sends whoever asks to a realm; with its certificate and how often it was asked.
+    async fn hostile(realm: String) -> (std::net::SocketAddr, String, Arc<AtomicUsize>) {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let mut stream = acceptor.accept(stream).await.unwrap();
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    head.push(stream.read_u8().await.unwrap());
+                }
+                count.fetch_add(1, Ordering::Relaxed);
+                let answer = format!(
+                    "HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Bearer realm=\"{realm}\",service=\"s\"\r\n\
+                     content-length: 0\r\nconnection: close\r\n\r\n"
+                );
+                stream.write_all(answer.as_bytes()).await.unwrap();
+                let _ = stream.shutdown().await;
+            }
+        });
+        (address, made.cert.pem(), asked)
+    }
+
+    #[tokio::test]
+    async fn a_realm_leads_nowhere_inside() {
+        // Another test may have been first.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let inside = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = inside.local_addr().unwrap().port();
+        let heard = tokio::spawn(async move { inside.accept().await });
+        for realm in [
+            format!("http://127.0.0.1:{port}/token"),
+            format!("https://127.0.0.1:{port}/token"),
+            format!("https://localhost:{port}/token"),
+            format!("http://[::ffff:127.0.0.1]:{port}/token"),
+            "http://169.254.169.254/latest/meta-data".to_owned(),
+        ] {
+            let (address, certificate, asked) = hostile(realm.clone()).await;
+            let guard = Guard::trusting(Some(address)).await.unwrap();
+            let mut config = config(ClientProtocol::Https, Some(guard.url()));
+            config.extra_root_certificates.push(Certificate {
+                encoding: CertificateEncoding::Pem,
+                data: certificate.into_bytes(),
+            });
+            let registry = Registry {
+                client: Client::try_from(config).unwrap(),
+                reference: format!("{address}/image:v1").parse().unwrap(),
+                auth: RegistryAuth::Anonymous,
+                _guard: Some(guard),
+            };
+            registry.manifest().await.unwrap_err();
+            assert!(asked.load(Ordering::Relaxed) > 0, "{realm}: nobody asked");
+            assert!(!heard.is_finished(), "{realm} was followed");
+        }
     }
 
     #[rstest::rstest]

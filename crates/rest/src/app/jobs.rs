@@ -1,15 +1,14 @@
 //! Reading and changing jobs.
 
-use astrago_api::{TrainJob, conditions};
-use k8s_openapi::api::core::v1::ConfigMap;
+use astrago_api::{TrainJob, TrainingRuntime, conditions};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
 use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use super::{Error, Result};
+use super::{Error, Result, upkeep};
 use crate::cause::{self, Ending};
 use crate::context::Context;
-use crate::form::manifest;
 use crate::history::Record;
 use crate::identity::{Access, Caller};
 use crate::legacy::Kind;
@@ -301,15 +300,14 @@ pub(crate) async fn delete(context: &Context, caller: &Caller, key: &Key) -> Res
     if kind.is_some() {
         return Ok(deleted_answer(key));
     }
-    // Usually the garbage collector is faster; a ConfigMap that lost its owner in a crash is not
-    // in its books.
-    let maps: Api<ConfigMap> = Api::namespaced(client, &key.namespace);
-    let map = manifest::code_config_map_name(&key.name);
-    match maps.delete(&map, &DeleteParams::default()).await {
-        Ok(_) => {}
-        Err(kube::Error::Api(status)) if status.code == 404 => {}
-        Err(error) => return Err(Error::cluster("delete the training code", error)),
-    }
+    // What a crash left without an owner is not in the garbage collector's books.
+    let left = async {
+        upkeep::remove_left::<ConfigMap>(context, key).await?;
+        upkeep::remove_left::<PersistentVolumeClaim>(context, key).await?;
+        upkeep::remove_left::<TrainingRuntime>(context, key).await
+    };
+    left.await
+        .map_err(|error| Error::cluster("delete what belongs to the job", error))?;
     Ok(deleted_answer(key))
 }
 

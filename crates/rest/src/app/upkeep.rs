@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use astrago_api::TrainingRuntime;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -79,6 +79,32 @@ where
         } else {
             tracing::info!(name, namespace, %kind, "removing what was made for a job that never came");
             api.delete(&name, &DeleteParams::default()).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes what was made for a job that is deleted now and was never given to it.
+pub(super) async fn remove_left<K>(context: &Context, key: &Key) -> Result<(), kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    K: Clone + fmt::Debug + DeserializeOwned,
+{
+    let api: Api<K> = Api::namespaced(context.client.clone(), &key.namespace);
+    let ours = ListParams::default().labels(&format!("{}={}", names::JOB, key.name));
+    for object in api.list(&ours).await? {
+        if !object.owner_references().is_empty() {
+            continue;
+        }
+        let this = Preconditions {
+            uid: object.uid(),
+            ..Preconditions::default()
+        };
+        let parameters = DeleteParams::default().preconditions(this);
+        match api.delete(&object.name_any(), &parameters).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(())

@@ -11,7 +11,7 @@ use futures::future::join_all;
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
-use kube::api::{ListParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::client::Body;
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
@@ -425,6 +425,30 @@ async fn a_request_that_a_crash_interrupted_can_be_sent_again() {
     assert_eq!(map.owner_references().len(), 1);
     let answer = site.post("/api/trainjob/create", ADMIN, &form).await;
     assert_eq!(answer.status, StatusCode::CONFLICT, "{}", answer.text);
+
+    // Nor is anything left of a job that was made and never given what belongs to it.
+    let orphaned = Patch::Merge(json!({ "metadata": { "ownerReferences": null } }));
+    let parameters = PatchParams::default();
+    maps.patch("demo-train-script", &parameters, &orphaned)
+        .await
+        .unwrap();
+    claims
+        .patch("demo-checkpoints", &parameters, &orphaned)
+        .await
+        .unwrap();
+    site.delete("/api/trainjob/demo?namespace=user-kim", ADMIN)
+        .await
+        .ok();
+    eventually("what had no owner is gone", || async {
+        let map = maps.get_opt("demo-train-script").await.unwrap();
+        let claim = claims.get_opt("demo-checkpoints").await.unwrap();
+        if map.is_none() && claim.is_none() {
+            Ok(())
+        } else {
+            Err("not yet".to_owned())
+        }
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Any bytes as JSON, with the words that mean something to the code under test.
 
-use libfuzzer_sys::arbitrary::{Result, Unstructured};
+use arbitrary::{Result, Unstructured};
 use serde_json::{Map, Value};
 
 /// How deep a made value goes.
@@ -34,7 +34,9 @@ fn nested(bytes: &mut Unstructured<'_>, words: &[&str], depth: usize) -> Result<
         4 | 5 => Value::from(word(bytes, words)?),
         6 => {
             let count = bytes.int_in_range(0..=4)?;
-            (0..count).map(|_| nested(bytes, words, depth - 1)).collect::<Result<_>>()?
+            (0..count)
+                .map(|_| nested(bytes, words, depth - 1))
+                .collect::<Result<_>>()?
         }
         _ => {
             let mut map = Map::new();
