@@ -9,6 +9,7 @@ mod chosen;
 mod client;
 mod commands;
 mod config;
+mod definitions;
 mod exit;
 mod folder;
 mod output;

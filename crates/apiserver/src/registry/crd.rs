@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::kind::{Custom, Kind, Scale, Subresource, resource};
@@ -258,24 +259,38 @@ fn validate_versions(versions: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// The stored definitions, for [`establish`].
-pub(crate) fn others(store: &Store) -> Vec<Value> {
-    definitions(store)
-        .iter()
-        .map(|object| object.value())
+/// The names that the group's other definitions have. Only they are read: with their schemas, a new definition would
+/// cost as much as all definitions before it together.
+fn accepted_names(store: &Store, definition: &Value) -> Vec<Value> {
+    #[derive(Deserialize)]
+    struct Other {
+        #[serde(default)]
+        status: Status,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Status {
+        #[serde(default)]
+        accepted_names: Value,
+    }
+    let group = definition["spec"]["group"].as_str();
+    let others = definitions(store).into_iter().filter(|other| {
+        let name = &*other.name.name;
+        let of = name.split_once('.').map(|(_, group)| group);
+        of == group && definition["metadata"]["name"] != name
+    });
+    others
+        .filter_map(|other| serde_json::from_slice(&other.json).ok())
+        .map(|other: Other| other.status.accepted_names)
         .collect()
 }
 
 /// Accepts the names unless another definition of the group has them, and writes the status.
-pub(crate) fn establish(definition: &mut Value, others: &[Value], now: &str) {
-    let name = definition["metadata"]["name"].clone();
-    let spec = definition["spec"].clone();
-    let taken = others
+pub(crate) fn establish(definition: &mut Value, store: &Store, now: &str) {
+    let names = definition["spec"]["names"].clone();
+    let taken = accepted_names(store, definition)
         .iter()
-        .filter(|other| {
-            other["metadata"]["name"] != name && other["spec"]["group"] == spec["group"]
-        })
-        .find_map(|other| clash(&spec["names"], &other["status"]["acceptedNames"]));
+        .find_map(|theirs| clash(&names, theirs));
     let (accepted, reason, message) = match &taken {
         None => ("True", "NoConflicts", "no conflicts found".to_owned()),
         Some(clash) => (
@@ -310,14 +325,15 @@ pub(crate) fn establish(definition: &mut Value, others: &[Value], now: &str) {
         .as_array()
         .cloned()
         .unwrap_or_default();
-    let versions = spec["versions"].as_array().into_iter().flatten();
+    let versions = definition["spec"]["versions"].as_array();
+    let versions = versions.into_iter().flatten();
     for version in versions.filter(|version| version["storage"] == true) {
         if !stored.contains(&version["name"]) {
             stored.push(version["name"].clone());
         }
     }
     let names = if taken.is_none() {
-        spec["names"].clone()
+        names
     } else {
         json!({ "plural": "", "kind": "" })
     };

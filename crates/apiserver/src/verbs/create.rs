@@ -185,7 +185,7 @@ fn finish(call: &Call, object: &mut Value) {
     match &*call.kind.resource {
         DEFINITIONS => {
             object.as_object_mut().map(|object| object.remove("status"));
-            crd::establish(object, &crd::others(&call.core.store), &call.core.now());
+            crd::establish(object, &call.core.store, &call.core.now());
         }
         "namespaces" => {
             let name = metadata::text(object, "name").to_owned();

@@ -225,7 +225,7 @@ fn finish(call: &Call, old: &Value, new: &mut Value) -> Result<()> {
         }
     }
     if &*call.kind.resource == DEFINITIONS && call.path.subresource.is_empty() {
-        crd::establish(new, &crd::others(&call.core.store), &call.core.now());
+        crd::establish(new, &call.core.store, &call.core.now());
     }
     if call.kind.counts_generations() && desired(call, old) != desired(call, new) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{
     Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
 };
@@ -127,6 +128,43 @@ async fn a_definition_is_served_at_once_and_survives_a_restart() {
         "the status subresource leaves the spec alone"
     );
     assert_eq!(updated.metadata.generation, Some(1));
+}
+
+#[tokio::test]
+async fn a_definition_gets_no_name_that_another_of_its_group_has() {
+    let plane = Plane::start().await;
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    plane.post(path, gadgets()).await;
+    for (plural, group, served) in [
+        ("tools", "example.org", "False"),
+        ("gadgets", "elsewhere.org", "True"),
+    ] {
+        let mut definition = gadgets();
+        definition["metadata"]["name"] = json!(format!("{plural}.{group}"));
+        definition["spec"]["group"] = json!(group);
+        definition["spec"]["names"] = json!({ "plural": plural, "kind": "Gadget" });
+        let (code, made) = plane.post(path, definition).await;
+        assert_eq!(code, 201, "{made}");
+        let conditions = &made["status"]["conditions"];
+        assert_eq!(conditions[0]["type"], "NamesAccepted");
+        assert_eq!(conditions[0]["status"], served, "{conditions}");
+        assert_eq!(conditions[1]["status"], served, "{conditions}");
+    }
+    // What it has itself is not taken.
+    let all = json!({ "spec": { "names": { "shortNames": ["gad"] } } });
+    let api: Api<DynamicObject> = Api::all_with(
+        plane.client(),
+        &ApiResource::erase::<CustomResourceDefinition>(&()),
+    );
+    let changed = api
+        .patch(
+            "gadgets.example.org",
+            &PatchParams::default(),
+            &Patch::Merge(&all),
+        )
+        .await
+        .unwrap();
+    assert_eq!(changed.data["status"]["conditions"][1]["status"], "True");
 }
 
 #[tokio::test]

@@ -6,21 +6,23 @@
 //! of the system namespace.
 
 use std::fmt;
-use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use astrago_api::ClusterTrainingRuntime;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceDefinitionStatus,
+};
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams, Request};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::definitions::{self, Definition};
 use crate::output;
 
 /// Who we are to server-side apply.
@@ -46,41 +48,53 @@ pub(crate) async fn install(client: &Client, ours: bool) -> Result<()> {
 }
 
 async fn install_crds(client: &Client, ours: bool) -> Result<()> {
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let requests = Request::new(CustomResourceDefinition::url_path(&(), None));
     let parameters = PatchParams::apply(MANAGER).force();
-    let mut names = Vec::new();
-    let definitions = astrago_api::crds().into_iter().map(|crd| (crd, ours));
-    let legacy = astrago_api::legacy::legacy_crds().into_iter();
-    for (crd, ours) in definitions.chain(legacy.map(|crd| (crd, true))) {
-        let name = crd.name_any();
-        let installed = if ours {
-            api.patch(&name, &parameters, &Patch::Apply(&crd)).await
+    let text = definitions::unpack();
+    for definition in definitions::each(&text) {
+        let Definition { name, json } = definition;
+        let ours = ours || definition.is_legacy();
+        let request = if ours {
+            let mut request = requests.patch(name, &parameters, &Patch::Apply(()))?;
+            *request.body_mut() = json.into();
+            request
         } else {
-            api.create(&PostParams::default(), &crd).await
+            requests.create(&PostParams::default(), json.into())?
         };
-        match installed {
+        match client.request::<Installed>(request).await {
+            Ok(installed) => installed.check(name)?,
             Err(kube::Error::Api(status)) if !ours && status.code == 409 => {}
-            other => {
-                other.with_context(|| format!("failed to install the kind {name}"))?;
+            Err(error) => {
+                return Err(error).with_context(|| format!("failed to install the kind {name}"));
             }
         }
-        names.push(name);
-    }
-    for name in names {
-        established(&api, &name).await?;
     }
     Ok(())
 }
 
-/// Waits until a kind is served.
-async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> Result<()> {
-    let condition = kube::runtime::wait::conditions::is_crd_established();
-    let waiting = kube::runtime::wait::await_condition(api.clone(), name, condition);
-    tokio::time::timeout(Duration::from_secs(30), waiting)
-        .await
-        .with_context(|| format!("the kind {name} was not served in time"))?
-        .with_context(|| format!("failed to wait for the kind {name}"))?;
-    Ok(())
+/// What is read of the answer: definitions are large, and only we wrote them.
+#[derive(Deserialize)]
+struct Installed {
+    status: CustomResourceDefinitionStatus,
+}
+
+impl Installed {
+    /// Our server decides with the write whether it serves a kind.
+    fn check(self, name: &str) -> Result<()> {
+        let conditions = self.status.conditions.unwrap_or_default();
+        let established = conditions.iter().find(|one| one.type_ == "Established");
+        match established {
+            Some(condition) if condition.status == "True" => Ok(()),
+            _ => {
+                let accepted = conditions.iter().find(|one| one.type_ == "NamesAccepted");
+                let reason = accepted.and_then(|one| one.message.clone());
+                bail!(
+                    "the kind {name} is not served: {}",
+                    reason.unwrap_or_default()
+                )
+            }
+        }
+    }
 }
 
 async fn ensure_namespace(client: &Client, name: &str) -> Result<()> {

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{Error, Result};
+use crate::definitions;
 
 /// The objects of some files.
 pub(super) struct Documents(Vec<Document>);
@@ -143,12 +144,12 @@ impl Document {
 
 /// The compiled definition of one of our kinds.
 fn schema_of(kind: &str) -> Option<Structural> {
-    let definition = astrago_api::crds()
-        .into_iter()
-        .find(|crd| crd.spec.names.kind == kind)?;
-    let version = definition.spec.versions.into_iter().next()?;
-    let schema = serde_json::to_value(version.schema?.open_api_v3_schema?).ok()?;
-    Structural::compile(&schema).ok()
+    let text = definitions::unpack();
+    let mut definitions = definitions::each(&text)
+        .filter_map(|definition| serde_json::from_str::<Value>(definition.json).ok());
+    let definition = definitions.find(|one| one["spec"]["names"]["kind"] == kind)?;
+    let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    Structural::compile(schema).ok()
 }
 
 fn read(file: &Path) -> std::io::Result<String> {
