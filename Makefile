@@ -40,6 +40,12 @@ test-steady: setup ui ## The Rust tests twenty times, alone and beside load (ROU
 fresh: ## The README's commands in a bare Debian with an empty home (needs root)
 	scripts/fresh
 
+dist: ## What people install, into dist/: wheels, tarball, Debian package, image, SBOM, checksums
+	scripts/dist
+
+test-dist: ## Each of them installed into a clean root and tried there (needs root)
+	scripts/dist-test
+
 # As long as LAB_MINUTES or LAB_KILLS say. A finding names its LAB_SEED, which makes the same decisions again.
 lab: export LAB_SEED ?= $(shell date +%s)
 lab: export LAB_MINUTES ?= $(if $(LAB_KILLS),,60)
@@ -81,4 +87,4 @@ fmt: ## Format the code
 gen: ## Write the generated files anew
 	$(CARGO) xtask gen
 
-.PHONY: help build run ui test test-ui test-steady lab fresh test-cluster screenshots check check-ui bench fuzz setup fmt gen
+.PHONY: help build run ui test test-ui test-steady lab fresh dist test-dist test-cluster screenshots check check-ui bench fuzz setup fmt gen

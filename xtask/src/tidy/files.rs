@@ -52,6 +52,7 @@ fn check_version(root: &Path, breaches: &mut Vec<String>) -> Result<()> {
             format!("appVersion: {version}\n"),
         ),
         ("deploy/README.md", format!("astrago:{version} ")),
+        ("docs/install.md", format!("astrago_{version}_amd64.deb")),
     ] {
         let text = fs::read_to_string(root.join(name))
             .with_context(|| format!("failed to read {name}"))?;
