@@ -5,6 +5,7 @@ use astrago_testkit::{Plane, eventually, runtime, train_job};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::ResourceExt;
+use kube::api::DeleteParams;
 use serde_json::json;
 
 const JOB: &str = "demo-node-0";
@@ -306,6 +307,35 @@ async fn a_job_that_is_deleted_while_it_starts_leaves_nothing() {
     plane.until_none::<JobSet>().await;
     plane.until_none::<Job>().await;
     plane.until_none::<Pod>().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_foreground_deletion_waits_for_the_last_pod() {
+    let plane = running(train_job("demo").nodes(2)).await;
+    let pod = plane.node.running(JOB, 0).await.name_any();
+    plane
+        .patch::<Pod>(
+            &pod,
+            json!({ "metadata": { "finalizers": ["example.com/slow"] } }),
+        )
+        .await;
+    let foreground = DeleteParams::foreground();
+    let deleted = plane.api::<TrainJob>().delete("demo", &foreground).await;
+    deleted.expect("a deletion");
+    let told = |pod: &Pod| pod.metadata.deletion_timestamp.is_some();
+    plane.until("is told to go", &pod, told).await;
+    for (what, there) in [
+        ("TrainJob", plane.list::<TrainJob>().await.len()),
+        ("JobSet", plane.list::<JobSet>().await.len()),
+        ("Job", plane.list::<Job>().await.len()),
+    ] {
+        assert_eq!(there, 1, "{what}");
+    }
+    plane
+        .patch::<Pod>(&pod, json!({ "metadata": { "finalizers": null } }))
+        .await;
+    plane.until_gone::<TrainJob>("demo").await;
+    assert!(plane.list::<Pod>().await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
