@@ -36,6 +36,8 @@ pub(crate) struct Core {
     pub(crate) quotas: Arc<Ledger>,
     pub(crate) rooms: Arc<Rooms>,
     pub(crate) disruptions: Disruptions,
+    /// Whoever has it may give a Service an address.
+    pub(crate) cluster_ips: tokio::sync::Mutex<()>,
     pub(crate) metrics: Metrics,
     pub(crate) audit: Option<Audit>,
     pub(crate) documents: Documents,

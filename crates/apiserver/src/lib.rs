@@ -27,6 +27,7 @@ mod audit;
 pub mod auth;
 mod bootstrap;
 mod call;
+mod cluster_ip;
 mod conversion;
 mod core;
 mod decode;

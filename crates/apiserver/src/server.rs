@@ -76,6 +76,7 @@ impl Server {
             quotas: Arc::default(),
             rooms: Arc::default(),
             disruptions: Disruptions::default(),
+            cluster_ips: tokio::sync::Mutex::default(),
             metrics: crate::metrics::Metrics::default(),
             audit: audit.transpose()?,
             documents: crate::pages::Documents::default(),

@@ -80,7 +80,7 @@ pub struct Mirrors {
     pub runtimes: Mirror<TrainingRuntime>,
     /// JobSets, without an index: they have their TrainJob's name.
     pub job_sets: Mirror<JobSet>,
-    /// Services, by [`owner_entry`].
+    /// Services, by [`owner_entry`] and [`selector_entry`].
     pub services: Mirror<Service>,
     /// Jobs, by [`owner_entry`].
     pub jobs: Mirror<Job>,
@@ -113,7 +113,7 @@ impl Mirrors {
             cluster_runtimes: Mirror::new(|_| Vec::new()),
             runtimes: Mirror::new(|_| Vec::new()),
             job_sets: Mirror::new(|_| Vec::new()),
-            services: Mirror::new(owner_entries),
+            services: Mirror::new(service_entries),
             jobs: Mirror::new(owner_entries),
             pods: Mirror::new(pod_entries),
             leases: Mirror::new(|_| Vec::new()),
@@ -137,6 +137,11 @@ pub fn owner_entry(uid: &str) -> String {
 /// Index entry of all pods of a job of this name, of the present job and of deleted ones of the same name.
 pub fn job_entry(job: &ObjectKey) -> String {
     format!("job:{job}")
+}
+
+/// Index entry of all Services of a namespace whose selector begins with this pair.
+pub fn selector_entry(namespace: &str, key: &str, value: &str) -> String {
+    format!("selects:{namespace}/{key}={value}")
 }
 
 /// Index entry of all pods that are bound to a node.
@@ -184,6 +189,19 @@ pub fn job_of(pod: &Pod) -> Option<ObjectKey> {
 fn owner_entries<K: Resource>(object: &K) -> Vec<String> {
     let owner = owner_uid(object);
     owner.map(|uid| owner_entry(&uid)).into_iter().collect()
+}
+
+fn service_entries(service: &Service) -> Vec<String> {
+    let mut entries = owner_entries(service);
+    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
+    let selector = service
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.selector.as_ref());
+    if let Some((key, value)) = selector.and_then(|selector| selector.first_key_value()) {
+        entries.push(selector_entry(namespace, key, value));
+    }
+    entries
 }
 
 fn train_job_entries(job: &TrainJob) -> Vec<String> {

@@ -33,6 +33,7 @@ pub mod pod;
 pub mod queue;
 pub mod report;
 pub mod scheduler;
+mod service;
 mod status;
 mod train_job;
 mod ttl_policy;
@@ -111,6 +112,7 @@ fn start<'a>(
     }
     if options.nodes {
         tasks.push(Box::pin(node::run(shared(), stop.clone())));
+        tasks.push(Box::pin(service::run(shared(), stop.clone())));
     }
     if options.scheduler {
         tasks.push(Box::pin(scheduler::run(shared(), stop.clone())));
@@ -158,7 +160,7 @@ fn follow<'a>(
         cluster_runtimes if options.train_jobs;
         runtimes if options.train_jobs;
         job_sets if options.train_jobs || options.job_sets || options.scheduler;
-        services if options.job_sets || options.legacy_jobs;
+        services if options.job_sets || options.legacy_jobs || options.nodes;
         jobs if options.job_sets || options.jobs || options.scheduler;
         pods if options.jobs || options.legacy_jobs || options.scheduler || options.nodes;
         pytorch_jobs if options.legacy_jobs;

@@ -19,7 +19,7 @@ pub struct Options {
     pub legacy_jobs: bool,
     /// Pods → nodes, quota, volume claims. Off where kube-scheduler runs.
     pub scheduler: bool,
-    /// Fails the pods of nodes that are gone. Off where kube-controller-manager runs.
+    /// Fails the pods of nodes that are gone, and makes the EndpointSlices of Services. Off where kube-controller-manager runs.
     pub nodes: bool,
     /// Only the holder of this lease works; `None` where nobody else can be there.
     pub election: Option<Election>,

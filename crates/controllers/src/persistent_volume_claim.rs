@@ -95,6 +95,10 @@ async fn attend(context: &Context, claim: &PersistentVolumeClaim) -> kube::Resul
         let patch = Patch::Merge(json!({ "metadata": metadata }));
         api.patch(&name, &PatchParams::default(), &patch).await?;
     }
+    if let Some(volume) = volume(claim) {
+        let patch = Patch::Merge(json!({ "spec": { "volumeName": volume } }));
+        api.patch(&name, &PatchParams::default(), &patch).await?;
+    }
     if let Some(status) = bound_status(claim) {
         let patch = Patch::Merge(json!({ "status": status }));
         api.patch_status(&name, &PatchParams::default(), &patch)
@@ -106,6 +110,16 @@ async fn attend(context: &Context, claim: &PersistentVolumeClaim) -> kube::Resul
         ));
     }
     Ok(())
+}
+
+/// The name of the volume that a claim is to be given. There is no object of this name: the claim is its only user.
+fn volume(claim: &PersistentVolumeClaim) -> Option<String> {
+    let named = claim
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.volume_name.as_deref());
+    let needed = named.is_none_or(str::is_empty) && claim.metadata.deletion_timestamp.is_none();
+    needed.then(|| format!("pvc-{}", claim.uid().unwrap_or_default()))
 }
 
 /// Whether a pod keeps what it uses: it is on a node and has not ended.
@@ -170,6 +184,15 @@ mod tests {
             Some(want.clone())
         );
         assert_eq!(bound_status(&claim(&want)), None, "once is enough");
+    }
+
+    #[test]
+    fn a_claim_has_a_volume_of_its_own_unless_it_names_one() {
+        let mut claim = claim(&json!({}));
+        claim.metadata.uid = Some("7".into());
+        assert_eq!(volume(&claim).as_deref(), Some("pvc-7"));
+        claim.spec.get_or_insert_default().volume_name = Some("mine".into());
+        assert_eq!(volume(&claim), None);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! | heartbeat | – | the Node's status and lease |
 //! | pods | pods with `spec.nodeName` = this node | one worker per pod |
 //! | services | Services | the names that pods know |
+//! | endpoints | Services, EndpointSlices | where the addresses of Services lead |
 //! | names | the names that changed | hosts files |
 //! | claims | persistent volume claims | the folders of deleted ones |
 //! | worker, one per pod | the pod, its folder, its supervisor's state | folder, supervisor, pod status |
@@ -26,6 +27,7 @@ mod prepare;
 mod references;
 mod register;
 mod resolve;
+mod services;
 mod snapshots;
 mod status;
 mod storage;
@@ -117,6 +119,7 @@ async fn work(client: Client, options: Options, token: CancellationToken) -> Res
     };
     let heart = heartbeat(Arc::clone(&node), known);
     let services = services(Arc::clone(&node));
+    let endpoints_of_services = services::follow(Arc::clone(&node));
     let names = Arc::clone(&node).publish_hosts();
     let pods = pods(Arc::clone(&node));
     let claims = claims::follow(Arc::clone(&node));
@@ -128,6 +131,7 @@ async fn work(client: Client, options: Options, token: CancellationToken) -> Res
         () = reports => {}
         () = heart => {}
         () = services => {}
+        () = endpoints_of_services => {}
         () = names => {}
         () = pods => {}
         () = claims => {}
@@ -189,6 +193,9 @@ async fn open(client: Client, options: Options, kubelet: SocketAddr, tasks: Task
             resolvers: &options.resolvers,
         };
         let egress = Egress::open(&options.supervisor, &options.data_dir, &bridges, &wanted);
+        if egress.way.is_open() {
+            shared.names.lead();
+        }
         match &egress.way {
             Way::Missing { .. } => tracing::warn!("{}", egress.way.describe()),
             way => tracing::info!("{}", way.describe()),

@@ -91,6 +91,21 @@ pub(crate) struct Setup {
     pub(crate) name: String,
     /// Resolvers that the administrator named.
     pub(crate) resolvers: Vec<Ipv4Addr>,
+    /// The keeper knows the addresses of Services; those of earlier versions do not.
+    #[serde(default)]
+    pub(crate) services: bool,
+}
+
+/// What a port of a Service's address leads to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Forward {
+    /// The bridge of the Service's namespace.
+    pub(crate) bridge: String,
+    pub(crate) address: Ipv4Addr,
+    /// `tcp` or `udp`.
+    pub(crate) protocol: String,
+    pub(crate) port: u16,
+    pub(crate) targets: Vec<(Ipv4Addr, u16)>,
 }
 
 impl Setup {
@@ -150,6 +165,20 @@ impl Egress {
                 Self { way, _lock: None }
             }
         }
+    }
+
+    /// Tells the keeper where the addresses of Services lead.
+    pub(crate) fn lead(data_dir: &Path, forwards: &[Forward]) -> io::Result<()> {
+        let folder = Folder::new(data_dir);
+        let path = layout::egress_services(&folder.0);
+        let new = path.with_extension("new");
+        std::fs::write(&new, serde_json::to_vec(forwards)?)?;
+        std::fs::rename(new, path)?;
+        if let Some(keeper) = folder.keeper() {
+            let pid = nix::unistd::Pid::from_raw(keeper.pid);
+            nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGHUP)?;
+        }
+        Ok(())
     }
 }
 
@@ -211,7 +240,11 @@ impl Folder {
         let lock = hold(&layout::egress_users(&self.0)).map_err(&failed)?;
         let namespace = bridges.inode().map_err(&failed)?;
         match self.keeper() {
-            Some(keeper) if keeper.namespace == namespace && keeper.setup.way == *way => {
+            Some(keeper)
+                if keeper.namespace == namespace
+                    && keeper.setup.way == *way
+                    && keeper.setup.services =>
+            {
                 return Ok(lock);
             }
             Some(_) => self.dismiss()?,
@@ -224,6 +257,7 @@ impl Folder {
             link: link(wanted.network, &name, &resolvers::own_addresses()),
             name,
             resolvers: wanted.resolvers.to_vec(),
+            services: true,
         };
         let text = serde_json::to_vec(&setup).map_err(|error| failed(error.into()))?;
         std::fs::write(self.0.join("setup.json"), text).map_err(&failed)?;

@@ -138,6 +138,11 @@ pub(crate) fn egress_keeper(folder: &Path) -> PathBuf {
     folder.join("keeper.lock")
 }
 
+/// The file that tells the keeper where the addresses of Services lead.
+pub(crate) fn egress_services(folder: &Path) -> PathBuf {
+    folder.join("services.json")
+}
+
 /// Prefix length of the addresses of one Kubernetes namespace: a thousand pods.
 pub(crate) const SUBNET: u8 = 22;
 

@@ -31,6 +31,7 @@ mod writer;
 mod tests;
 
 pub use collect::{Retention, collect};
+pub(crate) use files::pods_of_name;
 pub use files::{attempts, find_pod};
 pub use reader::{Options, Reader, Step, is_being_written};
 pub use stream::stream;

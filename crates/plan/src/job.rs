@@ -5,8 +5,9 @@ use astrago_api::{labels, names};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{Resource, ResourceExt};
+use kube::ResourceExt;
 
+use crate::owner::owned_by;
 use crate::template;
 
 /// The pod of one index. `suffix` makes its name unique among the attempts of that index.
@@ -113,7 +114,7 @@ fn unnamed_pod_of(job: &Job, index: i32) -> Pod {
         namespace: job.namespace(),
         labels: from_template.labels,
         annotations: from_template.annotations,
-        owner_references: job.controller_owner_ref(&()).map(|owner| vec![owner]),
+        owner_references: owned_by(job),
         ..ObjectMeta::default()
     };
     let name = job.name_any();

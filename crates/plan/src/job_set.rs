@@ -11,10 +11,11 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{
     PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, PodSpec, Service, ServiceSpec, Volume,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kube::{Resource, ResourceExt};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
 use sha1::{Digest, Sha1};
 
+use crate::owner::owned_by;
 use crate::template;
 
 /// Fills in what JobSet's own admission fills in.
@@ -81,7 +82,7 @@ pub fn service_of(job_set: &JobSet) -> Option<Service> {
             name: Some(job_set.subdomain().to_owned()),
             namespace: job_set.namespace(),
             labels: Some(selector.clone()),
-            owner_references: owner(job_set),
+            owner_references: owned_by(job_set),
             ..ObjectMeta::default()
         },
         spec: Some(ServiceSpec {
@@ -117,7 +118,7 @@ pub fn volume_claims_of(job_set: &JobSet) -> Vec<PersistentVolumeClaim> {
             claim
                 .labels_mut()
                 .insert(labels::JOBSET_NAME.into(), job_set.name_any());
-            claim.metadata.owner_references = if owned { owner(job_set) } else { None };
+            claim.metadata.owner_references = if owned { owned_by(job_set) } else { None };
             claims.push(claim);
         }
     }
@@ -163,7 +164,7 @@ fn job_of(job_set: &JobSet, template: &ReplicatedJob, place: &Place, restarts: i
     let mut metadata = template.template.metadata.clone().unwrap_or_default();
     metadata.name = Some(place.name.clone());
     metadata.namespace = job_set.namespace();
-    metadata.owner_references = owner(job_set);
+    metadata.owner_references = owned_by(job_set);
     mark(&mut metadata, &marks);
 
     let mut spec = template.template.spec.clone().unwrap_or_default();
@@ -273,8 +274,4 @@ fn add_claimed_volumes(pod: &mut PodSpec, job_set: &JobSet) {
             );
         }
     }
-}
-
-fn owner(job_set: &JobSet) -> Option<Vec<OwnerReference>> {
-    job_set.controller_owner_ref(&()).map(|owner| vec![owner])
 }

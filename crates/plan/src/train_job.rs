@@ -3,10 +3,11 @@
 use astrago_api::{JobSet, JobSetSpec, TrainJob};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{Resource, ResourceExt};
+use kube::ResourceExt;
 
 use crate::draft::Draft;
 use crate::error::{FieldError, FieldErrors};
+use crate::owner::owned_by;
 use crate::policy::{self, mpi::SshAuth};
 use crate::provenance::{Origin, Origins};
 use crate::runtime::Runtime;
@@ -107,7 +108,7 @@ fn build(
                 namespace: job.namespace(),
                 labels: (!labels.is_empty()).then_some(labels),
                 annotations: (!annotations.is_empty()).then_some(annotations),
-                owner_references: job.controller_owner_ref(&()).map(|owner| vec![owner]),
+                owner_references: owned_by(job),
                 ..ObjectMeta::default()
             },
             spec,

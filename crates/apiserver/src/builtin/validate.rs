@@ -41,7 +41,7 @@ pub(super) fn object(info: &KindInfo, new: &Value, old: Option<&Value>) -> Vec<F
                 ));
             }
         }
-        ("", "Service") => service(&new["spec"], &mut errors),
+        ("", "Service") => service(&new["spec"], old.map(|old| &old["spec"]), &mut errors),
         ("", "PersistentVolumeClaim") => claim(new, old, &mut errors),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
             role_binding(new, old, &mut errors);
@@ -106,7 +106,7 @@ fn frozen(new: &Value, old: Option<&Value>, fields: &[&str], errors: &mut Vec<Fi
     }
 }
 
-fn service(spec: &Value, errors: &mut Vec<FieldError>) {
+fn service(spec: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
     one_of(&spec["type"], "spec.type", &TYPES, errors);
     let ports = spec["ports"]
@@ -114,6 +114,13 @@ fn service(spec: &Value, errors: &mut Vec<FieldError>) {
         .map(Vec::as_slice)
         .unwrap_or_default();
     let is_headless = spec["clusterIP"] == "None";
+    let had = old.filter(|old| old["type"] != "ExternalName" && spec["type"] != "ExternalName");
+    let had = had.and_then(|old| old["clusterIP"].as_str());
+    if had.is_some_and(|had| !had.is_empty() && spec["clusterIP"] != had) {
+        let given = &spec["clusterIPs"];
+        let detail = "may not change once set";
+        errors.push(FieldError::invalid("spec.clusterIPs[0]", given, detail));
+    }
     if ports.is_empty() && !is_headless && spec["type"] != "ExternalName" {
         errors.push(FieldError::required("spec.ports", ""));
     }

@@ -27,6 +27,9 @@ use crate::respond;
 use crate::status::{ApiError, Result, Subject};
 use crate::store::Name;
 
+/// So much is read of what a node says about a refusal.
+const WORDS_MAX: usize = 64 << 10;
+
 /// Headers that belong to one connection, and those that only we may set.
 const NOT_PASSED_ON: [header::HeaderName; 4] = [
     header::AUTHORIZATION,
@@ -92,7 +95,24 @@ pub(super) async fn pod(call: &Call, body: Body, upgrade: Option<OnUpgrade>) -> 
         }
         _ => format!("/portForward/{namespace}/{name}?{query}"),
     };
-    pass_on(call, node, &path, body, upgrade).await
+    let answer = pass_on(call, node, &path, body, upgrade).await?;
+    explained(call, answer).await
+}
+
+/// A refusal of the node, which it gives as a sentence, as clients of the API expect it.
+async fn explained(call: &Call, answer: Response) -> Result<Response> {
+    let status = answer.status();
+    if !status.is_client_error() && !status.is_server_error() {
+        return Ok(answer);
+    }
+    let words = axum::body::to_bytes(answer.into_body(), WORDS_MAX).await;
+    let words = String::from_utf8_lossy(&words.unwrap_or_default()).into_owned();
+    Err(match status {
+        StatusCode::NOT_FOUND => ApiError::NotFound(call.kind.subject(&call.path.name)),
+        StatusCode::SERVICE_UNAVAILABLE => ApiError::Unavailable(words),
+        status if status.is_client_error() => ApiError::bad_request(words),
+        _ => ApiError::Internal(words),
+    })
 }
 
 /// Anything of a node's own server, for those who may.

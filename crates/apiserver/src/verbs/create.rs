@@ -11,6 +11,7 @@ use super::modify::Tracking;
 use crate::admission;
 use crate::auth::escalation;
 use crate::call::Call;
+use crate::cluster_ip;
 use crate::conversion;
 use crate::limit_range;
 use crate::metadata;
@@ -67,6 +68,12 @@ pub(crate) async fn insert(
         stamp(call, &mut candidate);
         let store = &call.core.store;
         admission::resolve(store, &call.kind, &mut candidate)?;
+        let is_service = &*call.kind.resource == "services";
+        let mut turn = None;
+        if is_service && candidate["spec"]["clusterIP"] != "None" {
+            turn = Some(call.core.cluster_ips.lock().await);
+            cluster_ip::assign(store, &call.kind, &mut candidate, None)?;
+        }
         let ranges = admission::limit_ranges(store, &call.kind, call.namespace());
         if &*call.kind.resource == "pods" {
             limit_range::default(&ranges, &mut candidate);
@@ -108,7 +115,7 @@ pub(crate) async fn insert(
             action: Action::Create(draft),
         };
         let written = store.write(write).await;
-        drop(reserved);
+        drop((reserved, turn));
         match written {
             Ok(stored) => return Ok((stored, warnings)),
             Err(WriteError::AlreadyExists) if attempts > 0 => {}

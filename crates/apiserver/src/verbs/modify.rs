@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::admission;
 use crate::auth::escalation;
 use crate::call::Call;
+use crate::cluster_ip;
 use crate::conversion;
 use crate::edit;
 use crate::metadata;
@@ -45,6 +46,11 @@ pub(crate) async fn modify(
         admission::check_shape(&call.kind, &new)?;
         check_preconditions(call, &old, &new)?;
         keep(call, &old, &mut new);
+        let mut turn = None;
+        if &*call.kind.resource == "services" && new["spec"] != old["spec"] {
+            turn = Some(call.core.cluster_ips.lock().await);
+            cluster_ip::assign(&call.core.store, &call.kind, &mut new, Some(&old))?;
+        }
         let warnings = admission::admit(
             &call.kind,
             &mut new,
@@ -91,7 +97,7 @@ pub(crate) async fn modify(
             action,
         };
         let written = call.core.store.write(write).await;
-        drop(reserved);
+        drop((reserved, turn));
         match written {
             Ok(stored) => return Ok((stored, warnings)),
             Err(WriteError::Conflict) => {}

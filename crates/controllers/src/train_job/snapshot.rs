@@ -4,7 +4,7 @@
 //! the runtime, or its deletion, does not reach jobs that exist.
 
 use astrago_api::{ClusterTrainingRuntime, TRAINER_GROUP, TrainJob, TrainingRuntime};
-use astrago_plan::Runtime;
+use astrago_plan::{Runtime, owned_by};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PostParams;
@@ -55,7 +55,7 @@ pub(crate) async fn load(context: &Context, job: &TrainJob) -> Result<Source> {
         metadata: ObjectMeta {
             name: Some(name.clone()),
             namespace: Some(namespace),
-            owner_references: job.controller_owner_ref(&()).map(|owner| vec![owner]),
+            owner_references: owned_by(job),
             ..ObjectMeta::default()
         },
         data: Some([(KEY.to_string(), text)].into()),

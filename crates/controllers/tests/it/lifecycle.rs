@@ -4,7 +4,9 @@ use astrago_api::{JobSet, TrainJob};
 use astrago_testkit::{Plane, eventually, runtime, train_job};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::ResourceExt;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
 const JOB: &str = "demo-node-0";
@@ -309,6 +311,35 @@ async fn a_job_that_is_deleted_while_it_starts_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_foreground_deletion_waits_for_the_last_pod() {
+    let plane = running(train_job("demo").nodes(2)).await;
+    let pod = plane.node.running(JOB, 0).await.name_any();
+    plane
+        .patch::<Pod>(
+            &pod,
+            json!({ "metadata": { "finalizers": ["example.com/slow"] } }),
+        )
+        .await;
+    let foreground = DeleteParams::foreground();
+    let deleted = plane.api::<TrainJob>().delete("demo", &foreground).await;
+    deleted.expect("a deletion");
+    let told = |pod: &Pod| pod.metadata.deletion_timestamp.is_some();
+    plane.until("is told to go", &pod, told).await;
+    for (what, there) in [
+        ("TrainJob", plane.list::<TrainJob>().await.len()),
+        ("JobSet", plane.list::<JobSet>().await.len()),
+        ("Job", plane.list::<Job>().await.len()),
+    ] {
+        assert_eq!(there, 1, "{what}");
+    }
+    plane
+        .patch::<Pod>(&pod, json!({ "metadata": { "finalizers": null } }))
+        .await;
+    plane.until_gone::<TrainJob>("demo").await;
+    assert!(plane.list::<Pod>().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_of_the_runtime_does_not_reach_a_held_job() {
     let plane = running(train_job("demo").suspended()).await;
     plane.until("is there", "demo", |_: &JobSet| true).await;
@@ -383,4 +414,40 @@ async fn a_job_that_cannot_be_planned_fails_with_the_reason() {
         "unsupported runtime: Pipeline.trainer.kubeflow.org".into(),
     );
     assert_eq!(reason(&job, "Failed"), want);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_has_the_pods_that_it_selects_in_its_slice() {
+    let plane = running(train_job("demo").nodes(2)).await;
+    for index in 0..2 {
+        let pod = plane.node.running(JOB, index).await.name_any();
+        let patch = Patch::Merge(json!({ "status": { "podIP": format!("10.0.0.{index}") } }));
+        let pods = plane.api::<Pod>();
+        let patched = pods
+            .patch_status(&pod, &PatchParams::default(), &patch)
+            .await;
+        patched.expect("an address");
+    }
+    let slices = plane.api::<EndpointSlice>();
+    let until = async |want: &[&str]| {
+        eventually("the slice has the pods", || async {
+            // Changes of a moment are written together.
+            plane.clock.advance(1);
+            let slice = slices.get("demo-0").await;
+            let slice = slice.map_err(|error| error.to_string())?;
+            let pods = slice.endpoints.iter().flatten();
+            let pods: Vec<_> = pods.filter_map(|it| it.hostname.clone()).collect();
+            if pods == want {
+                Ok(())
+            } else {
+                Err(format!("{pods:?}"))
+            }
+        })
+        .await;
+    };
+    until(&["demo-node-0-0", "demo-node-0-1"]).await;
+    plane.node.succeed(JOB, 0).await;
+    until(&["demo-node-0-1"]).await;
+    plane.delete::<TrainJob>("demo").await;
+    plane.until_none::<EndpointSlice>().await;
 }

@@ -84,6 +84,13 @@ impl Addresses {
         })
     }
 
+    /// The bridge of a namespace, if it has one, and the first of the addresses of its pods.
+    pub(super) fn bridge(&self, namespace: &str) -> Option<(String, Ipv4Addr)> {
+        let subnet = self.by_namespace.get(namespace)?;
+        let base = self.network + subnet * (1 << (32 - u32::from(SUBNET)));
+        Some((format!("ns{subnet}"), Ipv4Addr::from(base)))
+    }
+
     /// The pod is gone, or has ended for good.
     pub(super) fn release(&mut self, uid: &str) {
         self.by_pod.remove(uid);

@@ -32,6 +32,8 @@ pub(super) struct Names {
     pods: BTreeMap<String, String>,
     /// Pods may report progress, and know where.
     relay: bool,
+    /// The addresses of Services lead to their pods.
+    led: bool,
 }
 
 #[derive(Debug, Default)]
@@ -59,6 +61,8 @@ struct Target {
     names: String,
     selector: BTreeMap<String, String>,
     owners: Vec<String>,
+    /// The name is that of this address, and not of the pods.
+    address: Option<Ipv4Addr>,
 }
 
 impl Target {
@@ -102,6 +106,11 @@ impl Names {
             relay,
             ..Self::default()
         }
+    }
+
+    /// From now on the addresses of Services lead to their pods.
+    pub(super) fn lead(&mut self) {
+        self.led = true;
     }
 
     /// A pod has an address.
@@ -162,10 +171,16 @@ impl Names {
         let (name, key) = (service.namespace().unwrap_or_default(), service.name_any());
         let selector = service.spec.as_ref().and_then(|spec| spec.selector.clone());
         let selector = selector.filter(|selector| present && !selector.is_empty());
+        let address = service
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.cluster_ip.as_ref());
+        let address = address.filter(|_| self.led).and_then(|it| it.parse().ok());
         let target = selector.map(|selector| Target {
             names: forms(&key, &name),
             selector,
             owners: owners(service),
+            address,
         });
         let namespace = self.namespaces.entry(name).or_default();
         let before = match target.clone() {
@@ -214,8 +229,14 @@ impl Names {
             if other == uid {
                 add(&pod.hostname);
             }
-            for service in services.iter().filter(|service| service.selects(pod)) {
+            let by_pods = services.iter().filter(|service| service.address.is_none());
+            for service in by_pods.filter(|service| service.selects(pod)) {
                 add(&service.names);
+            }
+        }
+        for service in &services {
+            if let Some(address) = service.address {
+                lines.insert(address, format!(" {}", service.names));
             }
         }
         let mut text = String::from(

@@ -185,6 +185,11 @@ impl Node {
         self.outdate(&mut shared, stale);
     }
 
+    /// The bridge of a namespace, if it has one, and the first of the addresses of its pods.
+    pub(super) fn bridge(&self, namespace: &str) -> Option<(String, Ipv4Addr)> {
+        self.lock().addresses.bridge(namespace)
+    }
+
     /// Writes the first hosts file of a pod.
     pub(super) fn write_hosts(&self, dir: &PodDir, uid: &str) -> std::io::Result<()> {
         let text = self.lock().names.file(uid);

@@ -25,7 +25,7 @@ use crate::launch;
 use crate::layout::PodDir;
 use crate::phase::Phase;
 use crate::spec::PodSpec;
-use crate::state::State;
+use crate::state::{State, Status};
 
 /// How long to wait before trying again what failed.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
@@ -161,6 +161,7 @@ impl Worker {
             }
             (Some(_), _) => {
                 self.report(pod, state.as_ref(), None).await?;
+                self.tell_of_back_offs(pod, state.as_ref()).await;
                 if !finished {
                     self.refresh(pod).await?;
                 }
@@ -212,6 +213,21 @@ impl Worker {
                     .note(pod, "Started", "started the pod's sandbox")
                     .await;
                 Ok(Next::Again)
+            }
+        }
+    }
+
+    async fn tell_of_back_offs(&self, pod: &Pod, state: Option<&State>) {
+        let containers = state.iter().flat_map(|state| state.all());
+        for container in containers {
+            if matches!(&container.status, Status::Waiting { reason, .. } if reason == "CrashLoopBackOff")
+            {
+                let (name, namespace) = (pod.name_any(), pod.namespace().unwrap_or_default());
+                let (container, uid) = (&container.name, &self.uid);
+                let note = format!(
+                    "Back-off restarting failed container {container} in pod {name}_{namespace}({uid})"
+                );
+                self.node.events.warn(pod, "BackOff", &note).await;
             }
         }
     }

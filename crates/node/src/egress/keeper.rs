@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use super::host::{let_through, nft, opened_by_others, read_setting, setting, uplinks};
 use super::resolvers::{self, Resolvers};
 use super::rules::{self, Host, OUT};
-use super::{LINK_PREFIX, Setup, Way, find_program};
+use super::{Forward, LINK_PREFIX, Setup, Way, find_program};
 use crate::layout;
 use crate::sandbox::netlink::{Changes, Netlink};
 use crate::sys;
@@ -139,6 +139,7 @@ impl Keeper {
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGCHLD);
         mask.add(Signal::SIGTERM);
+        mask.add(Signal::SIGHUP);
         mask.thread_block()
             .map_err(Error::kernel("block signals"))?;
         let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
@@ -167,11 +168,14 @@ impl Keeper {
             setting("ipv4/ip_forward", "1")?;
             // Frames between pods of one bridge are not for our rules.
             let _ = setting("bridge/bridge-nf-call-iptables", "0");
+            // To a pod that reaches another one by a Service's address.
             let _ = setting("ipv4/conf/all/send_redirects", "0");
+            let _ = setting("ipv4/conf/default/send_redirects", "0");
             Ok(())
         })?;
         self.look();
         self.apply_inside()?;
+        self.apply_services()?;
         match self.setup.way {
             Way::Pasta => self.start_pasta()?,
             _ => self.connect_host()?,
@@ -226,13 +230,17 @@ impl Keeper {
 
     /// Takes in signals; whether it is time to go.
     fn is_over(&mut self) -> Result<bool> {
-        let mut over = false;
+        let (mut over, mut news) = (false, false);
         while let Some(signal) = self
             .signals
             .read_signal()
             .map_err(Error::kernel("read signals"))?
         {
             over |= i32::try_from(signal.ssi_signo) == Ok(Signal::SIGTERM as i32);
+            news |= i32::try_from(signal.ssi_signo) == Ok(Signal::SIGHUP as i32);
+        }
+        if news && let Err(error) = self.apply_services() {
+            complain(&error);
         }
         while let Ok(status) = waitpid(None::<Pid>, Some(WaitPidFlag::WNOHANG)) {
             match status.pid() {
@@ -269,6 +277,14 @@ impl Keeper {
 
     fn apply_inside(&self) -> Result<()> {
         let text = rules::inside(&self.setup, &self.host);
+        inside(self.bridges.as_fd(), || nft(&text))
+    }
+
+    /// Leads from the addresses of Services to pods, as the agent says.
+    fn apply_services(&self) -> Result<()> {
+        let text = std::fs::read(layout::egress_services(&self.folder)).unwrap_or_default();
+        let forwards: Vec<Forward> = serde_json::from_slice(&text).unwrap_or_default();
+        let text = rules::services(&forwards);
         inside(self.bridges.as_fd(), || nft(&text))
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
-use super::{LINK_PREFIX, PREFIX, Setup};
+use super::{Forward, LINK_PREFIX, PREFIX, Setup};
 
 /// The interface that leads out of the node's namespace.
 pub(super) const OUT: &str = "out0";
@@ -73,6 +73,7 @@ table ip astrago {{
     type filter hook forward priority filter; policy drop;
     ct state established,related accept
     ct state invalid drop
+    iifname "ns*" oifname "ns*" ct status dnat accept
     iifname "{OUT}" drop
     oifname != "{OUT}" reject with icmp type admin-prohibited
     {names}ip daddr {{ {closed} }} reject with icmp type admin-prohibited
@@ -81,6 +82,63 @@ table ip astrago {{
   chain postrouting {{
     type nat hook postrouting priority srcnat;
     oifname "{OUT}" masquerade
+  }}
+}}
+"#
+    )
+}
+
+/// The rules that lead from the addresses of Services to pods, in the node's own namespace. Only pods of the Service's
+/// own namespace are led anywhere. Answers come back the same way, because the pod sees the bridge as its peer.
+pub(super) fn services(forwards: &[Forward]) -> String {
+    let mut ways = String::new();
+    for Forward {
+        bridge,
+        address,
+        protocol,
+        port,
+        targets,
+    } in forwards
+    {
+        let to = match targets.as_slice() {
+            [] => continue,
+            [(target, port)] => format!("{target}:{port}"),
+            several => {
+                let places = several.iter().enumerate();
+                let places: Vec<String> = places
+                    .map(|(index, (target, port))| format!("{index} : {target} . {port}"))
+                    .collect();
+                let (count, places) = (several.len(), places.join(", "));
+                format!("numgen random mod {count} map {{ {places} }}")
+            }
+        };
+        let _ = write!(
+            ways,
+            "    iifname \"{bridge}\" ip daddr {address} {protocol} dport {port} dnat to {to}\n"
+        );
+    }
+    let all: BTreeSet<String> = forwards.iter().map(|it| it.address.to_string()).collect();
+    let all: Vec<String> = all.into_iter().collect();
+    // What leads nowhere is said to be closed, and not looked for outside.
+    let closed = if all.is_empty() {
+        String::new()
+    } else {
+        let all = all.join(", ");
+        format!("    ip daddr {{ {all} }} reject with icmp type port-unreachable\n")
+    };
+    format!(
+        r#"table ip astrago_services
+delete table ip astrago_services
+table ip astrago_services {{
+  chain prerouting {{
+    type nat hook prerouting priority dstnat;
+{ways}  }}
+  chain forward {{
+    type filter hook forward priority -1;
+{closed}  }}
+  chain postrouting {{
+    type nat hook postrouting priority srcnat;
+    iifname "ns*" oifname "ns*" ct status dnat masquerade
   }}
 }}
 "#
@@ -211,6 +269,7 @@ mod tests {
             link: Ipv4Addr::new(10, 239, 252, 1),
             name: "astragoabcdef".into(),
             resolvers: Vec::new(),
+            services: true,
         }
     }
 
@@ -229,6 +288,30 @@ mod tests {
         let place = |what: &str| text.find(what).unwrap();
         assert!(place("169.254.169.254 } udp dport 53 accept") < place("192.0.2.7/32"));
         assert!(place("192.0.2.7/32") < place("    accept\n"));
+    }
+
+    #[test]
+    fn a_service_leads_to_its_pods_and_without_any_is_closed() {
+        let forward = |targets: &[u8]| Forward {
+            bridge: "ns3".into(),
+            address: Ipv4Addr::new(10, 96, 0, 7),
+            protocol: "tcp".into(),
+            port: 80,
+            targets: targets
+                .iter()
+                .map(|last| (Ipv4Addr::new(10, 224, 0, *last), 8080))
+                .collect(),
+        };
+        let way = "iifname \"ns3\" ip daddr 10.96.0.7 tcp dport 80 dnat to";
+        let closed = "ip daddr { 10.96.0.7 } reject";
+        let none = services(&[forward(&[])]);
+        assert!(!none.contains("dport") && none.contains(closed), "{none}");
+        let one = services(&[forward(&[2])]);
+        assert!(one.contains(&format!("{way} 10.224.0.2:8080\n")), "{one}");
+        let two = services(&[forward(&[2, 3])]);
+        let map = "numgen random mod 2 map { 0 : 10.224.0.2 . 8080, 1 : 10.224.0.3 . 8080 }";
+        assert!(two.contains(&format!("{way} {map}\n")), "{two}");
+        assert!(!services(&[]).contains("reject"));
     }
 
     #[test]

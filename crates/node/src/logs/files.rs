@@ -42,8 +42,18 @@ pub(super) fn of_attempt(directory: &Path, attempt: u32) -> io::Result<Vec<LogFi
 
 /// The log directory of the youngest pod of this name.
 pub fn find_pod(data_dir: &Path, namespace: &str, pod: &str) -> io::Result<Option<PathBuf>> {
+    let found = pods_of_name(data_dir, namespace, pod)?;
+    Ok(found.into_iter().next_back().map(|(_, path)| path))
+}
+
+/// When the log directories of all pods of this name were made, and where they are; the youngest last.
+pub(crate) fn pods_of_name(
+    data_dir: &Path,
+    namespace: &str,
+    pod: &str,
+) -> io::Result<Vec<(SystemTime, PathBuf)>> {
     let start = format!("{namespace}_{pod}_");
-    let mut youngest: Option<(SystemTime, PathBuf)> = None;
+    let mut found = Vec::new();
     for entry in entries(&data_dir.join("logs"))? {
         let entry = entry?;
         if !entry
@@ -55,11 +65,10 @@ pub fn find_pod(data_dir: &Path, namespace: &str, pod: &str) -> io::Result<Optio
         }
         let metadata = entry.metadata()?;
         let made = metadata.created().or_else(|_| metadata.modified())?;
-        if youngest.as_ref().is_none_or(|(time, _)| *time <= made) {
-            youngest = Some((made, entry.path()));
-        }
+        found.push((made, entry.path()));
     }
-    Ok(youngest.map(|(_, path)| path))
+    found.sort();
+    Ok(found)
 }
 
 fn names(directory: &Path) -> io::Result<impl Iterator<Item = (u32, u64)> + use<>> {

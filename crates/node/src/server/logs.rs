@@ -1,14 +1,19 @@
 //! `/containerLogs`: Kubernetes' log options, as the API server passes them on.
 
+use std::path::PathBuf;
+use std::time::SystemTime;
+
 use axum::body::Body;
 use axum::extract::{Path, Query};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
 
 use super::pods::Found;
 use super::{Error, Result, State};
-use crate::logs::{Options, Stream, attempts, stream};
+use crate::logs::{self, Options, Stream, attempts, stream};
 use crate::state::Status;
 
 pub(super) async fn serve(
@@ -17,11 +22,29 @@ pub(super) async fn serve(
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Result<Response> {
     let query = Parameters::parse(pairs, Timestamp::now())?;
+    // Pods of a namespace that had the same name are none of this one's business.
+    let since = match server.collector.api().filter(|_| query.previous) {
+        Some(client) => {
+            let namespace = Api::<Namespace>::all(client).get_opt(&namespace).await?;
+            let created = namespace.and_then(|it| it.metadata.creation_timestamp);
+            created.map(|created| SystemTime::from(created.0))
+        }
+        None => None,
+    };
     let (directory, attempt) = tokio::task::spawn_blocking(move || {
         let found = Found::find(&server, &namespace, &pod)?;
         found.check_container(&container)?;
-        let attempt = choose_attempt(&found, &container, query.previous)?;
-        Ok::<_, Error>((found.logs.join(container), attempt))
+        let place = match choose_attempt(&found, &container, query.previous) {
+            Err(error @ Error::NoPrevious { .. }) => {
+                let all = logs::pods_of_name(&server.data_dir, &namespace, &pod);
+                let older = predecessor(&all.map_err(Error::Log)?, &found.logs, since);
+                older
+                    .and_then(|logs| last(&logs.join(&container)))
+                    .ok_or(error)?
+            }
+            chosen => (found.logs.join(&container), chosen?),
+        };
+        Ok::<_, Error>(place)
     })
     .await
     .map_err(|error| Error::Log(std::io::Error::other(error)))??;
@@ -30,6 +53,23 @@ pub(super) async fn serve(
         .map_err(Error::Log)?;
     let headers = [(header::CONTENT_TYPE, "text/plain")];
     Ok((headers, Body::from_stream(text)).into_response())
+}
+
+/// The logs of the pod that had the name of this one before.
+fn predecessor(
+    all: &[(SystemTime, PathBuf)],
+    own: &std::path::Path,
+    since: Option<SystemTime>,
+) -> Option<PathBuf> {
+    let place = all.iter().position(|(_, path)| path == own)?;
+    let (made, path) = all.get(place.checked_sub(1)?)?;
+    (*made >= since?).then(|| path.clone())
+}
+
+/// The last attempt of a container.
+fn last(directory: &std::path::Path) -> Option<(PathBuf, u32)> {
+    let kept = attempts(directory).ok()?;
+    Some((directory.to_owned(), *kept.last()?))
 }
 
 /// The attempt whose log is asked for.
@@ -185,6 +225,28 @@ mod tests {
             parsed.options.since.unwrap().to_string(),
             "2025-12-31T23:00:00Z"
         );
+    }
+
+    #[test]
+    fn the_predecessor_is_the_pod_of_the_name_before_this_one_in_the_same_namespace() {
+        let at = |seconds| SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+        let all = [
+            (at(1), "a".into()),
+            (at(2), "b".into()),
+            (at(3), "c".into()),
+        ];
+        let own = std::path::Path::new("b");
+        let cases = [
+            ("b", Some(at(1)), Some("a")),
+            ("b", Some(at(2)), None),
+            ("a", Some(at(0)), None),
+            ("b", None, None),
+        ];
+        assert_eq!(predecessor(&all, own, Some(at(0))), Some("a".into()));
+        for (own, since, want) in cases {
+            let found = predecessor(&all, std::path::Path::new(own), since);
+            assert_eq!(found, want.map(PathBuf::from), "{own} since {since:?}");
+        }
     }
 
     #[rstest::rstest]

@@ -15,7 +15,7 @@ use crate::plane::{NODE, Plane, phase};
 use crate::support::{self, PROGRAM, eventually, open_to_all, program, skip};
 
 /// Set for the test that runs inside.
-const INSIDE: &str = "ASTRAGO_TEST_WORLD";
+pub(crate) const INSIDE: &str = "ASTRAGO_TEST_WORLD";
 
 /// Asks each address and says what came back; a way that is closed must say so at once.
 const ASK: &str = "import socket, sys, time
@@ -30,7 +30,7 @@ for target in sys.argv[1:]:
     print(target, word, 'late' if time.monotonic() - begun > 4 else 'in time', flush=True)
 ";
 
-fn world(user: bool, strict: bool) {
+pub(crate) fn world(user: bool, strict: bool, test: &str) {
     if !geteuid().is_root() {
         return;
     }
@@ -74,7 +74,7 @@ fn world(user: bool, strict: bool) {
     }
     let output = command
         .arg(place("it"))
-        .args(["--exact", "egress::inside", "--nocapture"])
+        .args(["--exact", test, "--nocapture"])
         .env("WORLD_DIR", home.path())
         .env(INSIDE, home.path())
         .env(PROGRAM, place("supervisor"))
@@ -100,17 +100,17 @@ fn world(user: bool, strict: bool) {
 
 #[test]
 fn as_root_pods_reach_the_world_and_not_the_host() {
-    world(false, false);
+    world(false, false, "egress::inside");
 }
 
 #[test]
 fn a_host_that_forwards_nothing_by_default_lets_pods_through() {
-    world(false, true);
+    world(false, true, "egress::inside");
 }
 
 #[test]
 fn as_an_ordinary_user_pods_reach_the_world_and_not_the_host() {
-    world(true, false);
+    world(true, false, "egress::inside");
 }
 
 /// What the tests above run in their world.

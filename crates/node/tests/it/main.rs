@@ -19,4 +19,5 @@ mod pods;
 mod registry;
 mod reports;
 mod sandbox;
+mod services;
 mod support;

@@ -95,7 +95,7 @@ impl TrainingJob {
             name: Some(format!("{}-{what}", self.name)),
             namespace: Some(self.namespace.clone()),
             labels: Some(self.selector(None)),
-            owner_references: self.owner.clone().map(|owner| vec![owner]),
+            owner_references: self.owner.clone(),
             ..ObjectMeta::default()
         }
     }

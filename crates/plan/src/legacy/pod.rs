@@ -30,7 +30,7 @@ impl TrainingJob {
             namespace: Some(self.namespace.clone()),
             labels: Some(pod_labels),
             annotations: Some(annotations),
-            owner_references: self.owner.clone().map(|owner| vec![owner]),
+            owner_references: self.owner.clone(),
             ..ObjectMeta::default()
         };
         let main = self.main_container(replica);

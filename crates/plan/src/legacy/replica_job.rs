@@ -11,6 +11,7 @@ use super::Framework;
 use super::kinds::{Details, LegacyKind};
 use super::validate;
 use crate::error::FieldErrors;
+use crate::owner::owned_by;
 
 /// A v1 job of any kind that makes sense, with its defaults.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,7 +23,7 @@ pub struct TrainingJob {
     /// Its namespace.
     pub namespace: String,
     /// The reference by which its pods and Services belong to it.
-    pub owner: Option<OwnerReference>,
+    pub owner: Option<Vec<OwnerReference>>,
     /// Its replicas, in the order of the table.
     pub replicas: Vec<Replica>,
     /// How it is run and cleaned up.
@@ -77,7 +78,7 @@ impl TrainingJob {
             framework,
             name: meta.name.clone().unwrap_or_default(),
             namespace: meta.namespace.clone().unwrap_or_default(),
-            owner: object.controller_owner_ref(&()),
+            owner: owned_by(object),
             replicas: replicas.collect(),
             run_policy: run_policy(object.run_policy(), &details),
             details,

@@ -25,7 +25,7 @@ impl TrainingJob {
                 name: Some(self.pod_name(replica.kind, index)),
                 namespace: Some(self.namespace.clone()),
                 labels: Some(selector.clone()),
-                owner_references: self.owner.clone().map(|owner| vec![owner]),
+                owner_references: self.owner.clone(),
                 ..ObjectMeta::default()
             },
             spec: Some(ServiceSpec {

@@ -159,8 +159,12 @@ fn a_pytorch_job_has_the_names_labels_and_variables_of_the_training_operator() {
     }
     let owner = &master.metadata.owner_references.as_ref().expect("an owner")[0];
     assert_eq!(
-        (owner.kind.as_str(), owner.controller),
-        ("PyTorchJob", Some(true))
+        (
+            owner.kind.as_str(),
+            owner.controller,
+            owner.block_owner_deletion
+        ),
+        ("PyTorchJob", Some(true), Some(true))
     );
     let worker = pod(&job, "Worker", 1);
     assert_eq!(worker.metadata.name.as_deref(), Some("job-worker-1"));

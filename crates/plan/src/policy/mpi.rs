@@ -14,12 +14,13 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use kube::{Resource, ResourceExt};
+use kube::ResourceExt;
 
 use super::{Context, inject};
 use crate::TRAINER_CONTAINER;
 use crate::draft::Draft;
 use crate::nodes::LAUNCHER;
+use crate::owner::owned_by;
 use crate::provenance::Origin;
 use crate::resources;
 use crate::template::{self, env};
@@ -207,7 +208,7 @@ pub(super) fn metadata(job: &TrainJob, name: String) -> ObjectMeta {
     ObjectMeta {
         name: Some(name),
         namespace: job.namespace(),
-        owner_references: job.controller_owner_ref(&()).map(|owner| vec![owner]),
+        owner_references: owned_by(job),
         ..ObjectMeta::default()
     }
 }
