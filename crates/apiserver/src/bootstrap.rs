@@ -3,11 +3,14 @@
 use serde_json::{Value, json};
 
 use crate::core::Core;
+use crate::edit::edit;
 use crate::metadata;
 use crate::status::{ApiError, Result, Subject};
 use crate::store::{Action, Draft, Name, Write, WriteError};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
+/// The ConfigMap in every namespace with the certificate that this server is known by.
+pub(crate) const AUTHORITY: &str = "kube-root-ca.crt";
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
 /// Creates what is missing; what is there stays as it is.
@@ -44,17 +47,28 @@ pub(crate) async fn run(core: &Core) -> Result<()> {
         });
         ensure(core, "priorityclasses.scheduling.k8s.io", "", name, class)
     });
-    let accounts = NAMESPACES.map(|namespace| {
-        let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount" });
-        ensure(core, "serviceaccounts", namespace, "default", account)
-    });
+    let furnished = NAMESPACES.map(|namespace| furnish(core, namespace));
     tokio::try_join!(
         futures::future::try_join_all(roles),
         futures::future::try_join_all(bindings),
         futures::future::try_join_all(classes),
-        futures::future::try_join_all(accounts),
+        futures::future::try_join_all(furnished),
     )?;
     Ok(())
+}
+
+/// What every namespace has: a service account, and the certificate of the authority.
+pub(crate) async fn furnish(core: &Core, namespace: &str) -> Result<()> {
+    let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount" });
+    ensure(core, "serviceaccounts", namespace, "default", account).await?;
+    let data = json!({ "ca.crt": core.authority.pem() });
+    let authority = json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": data });
+    ensure(core, "configmaps", namespace, AUTHORITY, authority).await?;
+    let restore = |object: &mut Value| object["data"] = data.clone();
+    let name = Name::new(namespace, AUTHORITY);
+    edit(&core.store, &"configmaps".into(), &name, restore)
+        .await
+        .map(drop)
 }
 
 fn namespace(name: &str) -> Value {

@@ -13,13 +13,14 @@
 //!   a definition terminates   -> its objects go, then its finalizer
 //! ```
 
+mod namespace;
+
 use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::bootstrap;
@@ -48,7 +49,7 @@ pub(crate) enum Work {
     Dependent(Reference),
     /// An object is being deleted.
     Terminating(Reference),
-    /// A namespace is new, or something in a terminating one went.
+    /// A namespace is new, or something in it went or is not as it must be.
     Namespace(Arc<str>),
 }
 
@@ -92,6 +93,9 @@ pub(crate) fn work(store: &Store, resource: &Arc<str>, event: &Event) -> Vec<Wor
     }
     if &**resource == "namespaces" {
         found.push(Work::Namespace(Arc::clone(&object.name.name)));
+    }
+    if &**resource == "configmaps" && &*object.name.name == bootstrap::AUTHORITY {
+        found.push(Work::Namespace(Arc::clone(&object.name.namespace)));
     }
     found
 }
@@ -185,7 +189,7 @@ async fn handle(core: &Core, work: &Work) -> Result<()> {
         }
         Work::Dependent(reference) => check_dependent(core, reference).await,
         Work::Terminating(reference) => check_terminating(core, reference).await,
-        Work::Namespace(name) => check_namespace(core, name).await,
+        Work::Namespace(name) => namespace::check(core, name).await,
     }
 }
 
@@ -326,50 +330,6 @@ async fn check_definition(core: &Core, reference: &Reference) -> Result<()> {
         drop_finalizer(core, reference, CUSTOM_RESOURCES).await?;
     }
     Ok(())
-}
-
-/// Gives a new namespace its service account, and empties a terminating one.
-async fn check_namespace(core: &Core, name: &Arc<str>) -> Result<()> {
-    let key = Name::new("", name);
-    let Some(namespace) = core.store.get("namespaces", &key) else {
-        return Ok(());
-    };
-    if !namespace.meta.terminating {
-        let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount" });
-        return match bootstrap::ensure(core, "serviceaccounts", name, "default", account).await {
-            // It may have begun to terminate meanwhile; that event is in the queue.
-            Err(ApiError::Forbidden { .. } | ApiError::NotFound(_)) => Ok(()),
-            other => other,
-        };
-    }
-    let mut left = 0;
-    for resource in core.store.resources() {
-        let query = Query {
-            namespace: name,
-            ..Query::default()
-        };
-        let objects = core
-            .store
-            .list(&resource, &query)
-            .map(|page| page.objects)
-            .unwrap_or_default();
-        for object in objects {
-            let reference = Reference {
-                resource: Arc::clone(&resource),
-                name: object.name.clone(),
-            };
-            remove(core, &reference, Propagation::Background, &object.meta.uid).await?;
-            left += usize::from(core.store.get(&resource, &object.name).is_some());
-        }
-    }
-    if left > 0 {
-        // Some have finalizers or grace; the last of them brings us here again.
-        return Ok(());
-    }
-    let emptied = |namespace: &mut Value| namespace["spec"]["finalizers"] = json!([]);
-    edit(&core.store, &"namespaces".into(), &key, emptied)
-        .await
-        .map(drop)
 }
 
 async fn remove(

@@ -114,9 +114,10 @@ async fn a_cascade_goes_on_after_a_restart() {
     plane.delete(&format!("{MAPS}/owner"), json!({})).await;
     let plane = plane.restart().await;
     eventually("all children are gone", || async {
-        plane.get(MAPS).await.1["items"]
-            .as_array()
-            .is_some_and(Vec::is_empty)
+        let (_, maps) = plane.get(MAPS).await;
+        let items = maps["items"].as_array().expect("a list");
+        let mut names = items.iter().map(|map| map["metadata"]["name"].as_str());
+        !names.any(|name| name.is_some_and(|name| name.starts_with("child-")))
     })
     .await;
 }
@@ -150,11 +151,15 @@ async fn a_namespace_takes_what_is_in_it_along() {
         plane.get(&format!("{path}/a")).await.0 == 404
     })
     .await;
-    assert_eq!(
-        plane.get("/api/v1/namespaces/team").await.0,
-        200,
-        "b holds it"
-    );
+    eventually("the namespace says that b holds it", || async {
+        let (_, namespace) = plane.get("/api/v1/namespaces/team").await;
+        let conditions = namespace["status"]["conditions"].as_array().cloned();
+        conditions.into_iter().flatten().any(|one| {
+            one["type"] == "NamespaceFinalizersRemaining"
+                && one["message"] == "objects have finalizers: example.org/hold (1)"
+        })
+    })
+    .await;
     let release = json!([{ "op": "remove", "path": "/metadata/finalizers" }]);
     plane
         .request(
@@ -172,6 +177,37 @@ async fn a_namespace_takes_what_is_in_it_along() {
         .post(path, json!({ "metadata": { "name": "c" } }))
         .await;
     assert_eq!(code, 404);
+}
+
+#[tokio::test]
+async fn what_pods_use_outlives_them_when_their_namespace_goes() {
+    let plane = Plane::start().await;
+    let team = json!({ "metadata": { "name": "team" } });
+    plane.post("/api/v1/namespaces", team).await;
+    let path = |plural: &str| format!("/api/v1/namespaces/team/{plural}");
+    let map = json!({ "metadata": { "name": "code" } });
+    assert_eq!(plane.post(&path("configmaps"), map).await.0, 201);
+    let pod = json!({
+        "metadata": { "name": "pod", "finalizers": ["example.org/hold"] },
+        "spec": { "containers": [{ "name": "main", "image": "any" }] },
+    });
+    assert_eq!(plane.post(&path("pods"), pod).await.0, 201);
+    plane.delete("/api/v1/namespaces/team", json!({})).await;
+    eventually("the namespace waits for its pod", || async {
+        let (_, namespace) = plane.get("/api/v1/namespaces/team").await;
+        namespace["status"]["conditions"][1]["message"] == "objects are left: pods (1)"
+    })
+    .await;
+    assert_eq!(plane.get(&path("configmaps/code")).await.0, 200);
+    let release = json!([{ "op": "remove", "path": "/metadata/finalizers" }]);
+    let kind = "application/json-patch+json";
+    plane
+        .request("PATCH", &path("pods/pod"), kind, &release)
+        .await;
+    eventually("team is gone", || async {
+        plane.get("/api/v1/namespaces/team").await.0 == 404
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -320,4 +356,34 @@ async fn pods_outlive_a_job_unless_they_are_to_go_with_it() {
         (code, &pod["metadata"]["ownerReferences"]),
         (200, &Value::Null)
     );
+}
+
+#[tokio::test]
+async fn every_namespace_keeps_its_account_and_the_certificate_of_the_server() {
+    let plane = Plane::start().await;
+    let (code, _) = plane
+        .post(
+            "/api/v1/namespaces",
+            json!({ "metadata": { "name": "new" } }),
+        )
+        .await;
+    assert_eq!(code, 201);
+    for namespace in ["kube-system", "new"] {
+        let account = format!("/api/v1/namespaces/{namespace}/serviceaccounts/default");
+        let map = format!("/api/v1/namespaces/{namespace}/configmaps/kube-root-ca.crt");
+        let is_there = || async {
+            let (_, map) = plane.get(&map).await;
+            let has_account = plane.get(&account).await.0 == 200;
+            has_account && map["data"] == json!({ "ca.crt": plane.server.ca_pem() })
+        };
+        eventually("both are there", is_there).await;
+        for path in [&account, &map] {
+            assert_eq!(plane.delete(path, Value::Null).await.0, 200);
+            eventually("it is there again", is_there).await;
+        }
+        let patch = json!({ "data": { "ca.crt": "another", "more": "" } });
+        let patched = plane.request("PATCH", &map, "application/merge-patch+json", &patch);
+        assert_eq!(patched.await.0, 200);
+        eventually("it is as it was", is_there).await;
+    }
 }

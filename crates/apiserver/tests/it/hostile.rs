@@ -7,7 +7,7 @@ use astrago_apiserver::store::{Action, Draft, Limits, Name, Options, Store, Writ
 use astrago_apiserver::{Identity, Room, Server};
 use serde_json::{Value, json};
 
-use crate::plane::{Plane, gadgets};
+use crate::plane::{Plane, eventually, gadgets};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const GADGETS: &str = "/apis/example.org/v1/namespaces/default/gadgets";
@@ -429,7 +429,7 @@ async fn a_namespace_holds_only_so_much() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut options = Plane::options(&directory);
     options.room = Room {
-        objects: 3,
+        objects: 4,
         bytes: 100_000,
     };
     let server = Server::open(options).await.expect("the server opens");
@@ -437,6 +437,10 @@ async fn a_namespace_holds_only_so_much() {
     let space = json!({ "metadata": { "name": "team" } });
     assert_eq!(plane.post("/api/v1/namespaces", space).await.0, 201);
     let maps = "/api/v1/namespaces/team/configmaps";
+    eventually("the namespace has what it begins with", || async {
+        plane.get(&format!("{maps}/kube-root-ca.crt")).await.0 == 200
+    })
+    .await;
     let map = |name: &str, size: usize| json!({ "metadata": { "name": name }, "data": { "a": "x".repeat(size) } });
     let (code, refused) = plane.post(maps, map("a", 100_000)).await;
     assert_eq!(code, 403);

@@ -38,128 +38,34 @@ async fn problem(plane: &Plane, set: &JobSet) -> Option<String> {
     Some(status.message.clone())
 }
 
+#[derive(serde::Deserialize)]
+struct Cases {
+    accepted: Vec<Case>,
+    refused: Vec<Case>,
+}
+
+#[derive(serde::Deserialize)]
+struct Case {
+    place: String,
+    value: Value,
+    #[serde(default)]
+    says: String,
+}
+
+/// The same table is put to kube-apiserver's own validation, by `tests/cluster/conformance/definitions`.
 #[tokio::test]
 async fn a_bad_set_is_refused_with_its_field() {
     let plane = Plane::start().await;
-    let rule = |rule: Value| json!({ "maxRestarts": 1, "rules": [rule] });
-    let depends = |name: &str| json!([{ "name": name, "status": "Ready" }]);
-    let bad: Vec<(&str, Value, &str)> = vec![
-        (
-            "/spec/replicatedJobs/1/dependsOn",
-            depends("no"),
-            "spec.replicatedJobs",
-        ),
-        (
-            "/spec/replicatedJobs/0/dependsOn",
-            depends("node"),
-            "spec.replicatedJobs",
-        ),
-        (
-            "/spec/replicatedJobs/1/dependsOn",
-            depends("node"),
-            "spec.replicatedJobs",
-        ),
-        (
-            "/spec/replicatedJobs/1/name",
-            json!("n".repeat(50)),
-            "pod names generated",
-        ),
-        (
-            "/spec/replicatedJobs/1/name",
-            json!("n".repeat(60)),
-            "job names generated",
-        ),
-        (
-            "/spec/replicatedJobs/1/groupName",
-            json!("1st"),
-            "groupName",
-        ),
-        (
-            "/spec/replicatedJobs/1/replicas",
-            json!(i32::MAX),
-            "spec.replicatedJobs[1].replicas",
-        ),
-        (
-            "/spec/replicatedJobs/1/template/spec/parallelism",
-            json!(i32::MAX),
-            "parallelism",
-        ),
-        (
-            "/spec/replicatedJobs/1/template/spec/completions",
-            json!(i32::MAX),
-            "completions",
-        ),
-        (
-            "/spec/network",
-            json!({ "subdomain": "Sub" }),
-            "spec.network.subdomain",
-        ),
-        ("/spec/managedBy", json!("somebody"), "spec.managedBy"),
-        (
-            "/spec/successPolicy",
-            json!({ "operator": "All", "targetReplicatedJobs": ["no"] }),
-            "spec.successPolicy",
-        ),
-        (
-            "/spec/failurePolicy",
-            rule(json!({ "action": "FailJobSet", "targetReplicatedJobs": ["no"] })),
-            "failurePolicy",
-        ),
-        (
-            "/spec/failurePolicy",
-            rule(json!({ "action": "FailJobSet", "onJobFailureReasons": ["Bad"] })),
-            "Reasons",
-        ),
-        (
-            "/spec/failurePolicy",
-            rule(json!({ "action": "FailJobSet", "name": "1a" })),
-            "failurePolicy.rules[0].name",
-        ),
-        (
-            "/spec/failurePolicy",
-            rule(json!({ "action": "RestartJob" })),
-            "RestartJobSet",
-        ),
-        (
-            "/spec/failurePolicy",
-            json!({ "restartStrategy": "InPlaceRestart" }),
-            "Recreate",
-        ),
-        (
-            "/spec/coordinator",
-            json!({ "replicatedJob": "no" }),
-            "spec.coordinator",
-        ),
-        (
-            "/spec/coordinator",
-            json!({ "replicatedJob": "node", "jobIndex": 1 }),
-            "spec.coordinator.jobIndex",
-        ),
-        (
-            "/spec/coordinator",
-            json!({ "replicatedJob": "node", "podIndex": 1 }),
-            "spec.coordinator.podIndex",
-        ),
-    ];
-    for (place, value, want) in bad {
-        let told = problem(&plane, &set(place, &value)).await;
+    let cases: Cases = serde_json::from_str(include_str!("job_set_admission.json")).unwrap();
+    for Case { place, value, says } in cases.refused {
+        let told = problem(&plane, &set(&place, &value)).await;
         assert!(
-            told.as_ref().is_some_and(|told| told.contains(want)),
+            told.as_ref().is_some_and(|told| told.contains(&says)),
             "{place} {value}: {told:?}"
         );
     }
-    let good: Vec<(&str, Value)> = vec![
-        ("/spec/replicatedJobs/1/dependsOn", depends("data")),
-        (
-            "/spec/failurePolicy",
-            rule(json!({ "action": "FailJobSet", "onJobFailureReasons": ["DeadlineExceeded"] })),
-        ),
-        ("/spec/coordinator", json!({ "replicatedJob": "node" })),
-        ("/spec/managedBy", json!("kueue.x-k8s.io/multikueue")),
-        ("/spec/suspend", json!(true)),
-    ];
-    for (place, value) in good {
-        assert_eq!(problem(&plane, &set(place, &value)).await, None, "{place}");
+    for Case { place, value, .. } in cases.accepted {
+        assert_eq!(problem(&plane, &set(&place, &value)).await, None, "{place}");
     }
 }
 

@@ -15,6 +15,9 @@ const REASONS: [&str; 5] = [
     "PodFailurePolicy",
 ];
 
+/// How many replicatedJobs a set may have.
+const MOST_TEMPLATES: usize = 64;
+
 const LABEL: &str = "^[a-z]([-a-z0-9]*[a-z0-9])?$";
 
 /// Adds the rules to the schema of a JobSet.
@@ -59,13 +62,16 @@ pub(super) fn add(schema: &mut Value) {
 fn bound(spec: &mut Value) {
     let rules = "failurePolicy/properties/rules";
     let lists = [
-        ("replicatedJobs".to_owned(), 64),
+        ("replicatedJobs".to_owned(), MOST_TEMPLATES),
         (
             "successPolicy/properties/targetReplicatedJobs".to_owned(),
-            64,
+            MOST_TEMPLATES,
         ),
         (rules.to_owned(), 20),
-        (format!("{rules}/items/properties/targetReplicatedJobs"), 64),
+        (
+            format!("{rules}/items/properties/targetReplicatedJobs"),
+            MOST_TEMPLATES,
+        ),
     ];
     for (place, most) in lists {
         if let Some(list) = spec.pointer_mut(&format!("/properties/{place}")) {
@@ -124,14 +130,17 @@ fn names() -> Value {
 
 fn of_templates() -> Vec<Value> {
     let field = ".replicatedJobs";
-    let names = "self.replicatedJobs.map(r, r.name)";
+    // Written out: of a list that is made on the way, an API server cannot tell beforehand how long it gets.
+    let places = (0..MOST_TEMPLATES).map(|place| place.to_string());
+    let places = format!("[{}]", places.collect::<Vec<_>>().join(","));
     let pods = "(has(j.replicas) ? j.replicas : 1) \
                 * (has(j.template.spec) && has(j.template.spec.parallelism) ? j.template.spec.parallelism : 1)";
     vec![
         rule(
             format!(
-                "!has(self.replicatedJobs) || self.replicatedJobs.all(j, !has(j.dependsOn) \
-                 || j.dependsOn.all(d, {names}.indexOf(d.name) >= 0 && {names}.indexOf(d.name) < {names}.indexOf(j.name)))"
+                "!has(self.replicatedJobs) || {places}.all(i, i >= size(self.replicatedJobs) \
+                 || !has(self.replicatedJobs[i].dependsOn) || self.replicatedJobs[i].dependsOn.all(d, \
+                 {places}.exists(k, k < i && self.replicatedJobs[k].name == d.name)))"
             ),
             "dependsOn must name a replicatedJob that stands before the one that depends on it",
             field,
