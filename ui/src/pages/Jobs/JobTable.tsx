@@ -18,7 +18,7 @@ import { StateBadge } from '@/components/StateBadge';
 import { Ago, Running } from '@/components/Time';
 import { amounts } from '@/libs/amounts';
 import { useSaying } from '@/libs/saying';
-import { isFinished } from '@/libs/state';
+import { isFinished, shownState } from '@/libs/state';
 import { duration } from '@/libs/time';
 import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
@@ -233,7 +233,7 @@ export function JobCards({ jobs, read }: { jobs: Job[] | undefined; read: number
                 <Text fw={600} truncate>
                   {job.name}
                 </Text>
-                <StateBadge state={job.state} />
+                <StateBadge state={shownState(job)} />
               </Group>
               <Text size="xs" c="dimmed" lineClamp={2}>
                 {message(job)}
@@ -270,7 +270,7 @@ function StateLine({ job }: { job: Job }) {
   const message = useMessage()(job);
   return (
     <>
-      <StateBadge state={job.state} />
+      <StateBadge state={shownState(job)} />
       {message !== '' && (
         <div className={classes.quiet} title={message}>
           {message}

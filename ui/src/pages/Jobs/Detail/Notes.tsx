@@ -7,10 +7,11 @@ import { asSentence, useHint, useSaying } from '@/libs/saying';
 import { duration } from '@/libs/time';
 import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
+import { isHopeless } from '@/pages/Queue/order';
 import { type JobKey, useWait } from '@/services/jobs';
 
 /** Why the job failed, in plain words, with the lines that show it. */
-export function FailureNote({ failure, jobKey }: { failure: Schemas['Failure']; jobKey: JobKey }) {
+export function FailureNote({ failure, job }: { failure: Schemas['Failure']; job: Schemas['JobDetail'] }) {
   const { t } = useTranslation();
   const say = useSaying();
   const hint = useHint()(failure);
@@ -48,7 +49,7 @@ export function FailureNote({ failure, jobKey }: { failure: Schemas['Failure']; 
             component={Link}
             size="sm"
             w="fit-content"
-            to={`${ROUTES.job.path(jobKey.namespace, jobKey.name, 'logs')}?${logs.toString()}`}
+            to={`${ROUTES.job.path(job.namespace, job.name, 'logs')}?${logs.toString()}`}
           >
             {t('failure.inLog')}
           </Anchor>
@@ -63,12 +64,18 @@ export function WaitingNote({ waiting, jobKey }: { waiting: Schemas['Waiting']; 
   const { t } = useTranslation();
   const say = useSaying();
   const seconds = useWait(jobKey);
+  const hopeless = isHopeless(waiting.cause);
   const facts = [
-    waiting.position != null && t('job.position', { position: waiting.position }),
+    !hopeless && waiting.position != null && t('job.position', { position: waiting.position }),
     seconds != null && t('job.estimate', { time: duration(seconds * 1000) }),
   ].filter((fact) => fact !== false);
   return (
-    <Alert color="yellow" icon={<IconClock size={18} />} title={t('job.waits')}>
+    <Alert
+      color={hopeless ? 'red' : 'yellow'}
+      icon={<IconClock size={18} />}
+      title={hopeless ? t('job.cannotRun') : t('job.waits')}
+      data-waiting={hopeless ? 'never' : 'yes'}
+    >
       <Group justify="space-between" align="flex-end">
         <div>
           <Text size="sm">{asSentence(say(waiting))}</Text>
