@@ -298,26 +298,19 @@ test('a job is suspending until its last node has stopped', async ({ app: page, 
 
 test('a change of a job is drawn without asking for the list again', async ({ app: page, server }) => {
   await server.call('POST', '/api/trainjob/create', job('is-pushed', script(1), FOREVER));
+  let asked = 0;
+  page.on('request', (request) => (asked += /\/api\/trainjobs\?.*limit=50/.test(request.url()) ? 1 : 0));
   await page.goto('/jobs?q=is-pushed');
   const row = page.locator('[data-job=is-pushed]');
   await expect(row.locator('[data-state=Pending]')).toBeVisible();
-  await expect.poll(() => asked(page)).toBeGreaterThan(0);
-  await page.waitForLoadState('networkidle').catch(() => undefined);
-  const before = await asked(page);
+  // At first, and when the stream was there.
+  await expect.poll(() => asked).toBe(2);
   await server.call('POST', '/api/trainjobs/is-pushed/suspend?namespace=default');
   await expect(row.locator('[data-state=Suspended]')).toBeVisible();
-  expect(await asked(page)).toBe(before);
+  expect(asked).toBe(2);
   await server.call('DELETE', '/api/trainjob/is-pushed?namespace=default');
   await expect(row).toHaveCount(0);
 });
-
-/** How often the list of jobs was asked for. */
-const asked = (page: Page) =>
-  page.evaluate(
-    () =>
-      performance.getEntriesByType('resource').filter((one) => /\/api\/trainjobs\?.*limit=50/.test(one.name))
-        .length,
-  );
 
 test('a draft survives a reload, and a template does not replace it unasked', async ({ app: page }) => {
   await page.goto('/submit');
@@ -336,7 +329,7 @@ test('a draft survives a reload, and a template does not replace it unasked', as
   await expect(editor).toContainText('my own words');
   await page.getByRole('button', { name: 'Templates' }).click();
   await page.getByRole('menuitem', { name: /TensorFlow example/ }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
+  await page.getByRole('dialog').getByText('Cancel').click();
   await expect(editor).toContainText('my own words');
   await page.getByRole('button', { name: 'Templates' }).click();
   await page.getByRole('menuitem', { name: /TensorFlow example/ }).click();
@@ -358,4 +351,40 @@ test('says in plain words what is asked for, and offers only sizes that the clus
   }
   await page.getByRole('button', { name: 'Show the YAML' }).click();
   await expect(page.getByRole('textbox', { name: 'YAML' })).toContainText('kind: TrainJob');
+});
+
+test('a failure is told in plain words in the list, and memory can be raised from its banner', async ({
+  app: page,
+  server,
+}) => {
+  const hungry = 'x = []\nwhile True: x.append(bytearray(8 << 20))\n';
+  const size = { memory_request: '64Mi', memory_limit: '64Mi', max_restarts: 0 };
+  await server.call('POST', '/api/trainjob/create', job('eats-memory', hungry, size));
+  await page.goto('/jobs?q=eats-memory');
+  const row = page.locator('[data-job=eats-memory]');
+  await expect(row).toContainText('Out of memory');
+  await expect(row).not.toContainText('jobset failed');
+  await row.getByRole('link', { name: 'eats-memory' }).click();
+  await page.getByRole('button', { name: 'Run again with 128 MiB of memory' }).click();
+  await expect(page).not.toHaveURL(/eats-memory/);
+  await expect(page.locator('[data-fact="Per node"]')).toContainText('128 MiB');
+});
+
+test('the list gives up columns before it gives up room', async ({ app: page, server }) => {
+  await server.call('POST', '/api/trainjob/create', job('in-a-column', script(1)));
+  for (const [width, columns] of [
+    [1024, 7],
+    [1280, 8],
+    [1440, 9],
+  ] as const) {
+    await page.setViewportSize({ width, height: 800 });
+    await page.goto('/jobs?q=in-a-column');
+    await expect(page.locator('[data-job=in-a-column]')).toBeVisible();
+    await expect(page.locator('th:visible')).toHaveCount(columns);
+    const hidden = await page
+      .locator('.table table')
+      .evaluate((table) => table.scrollWidth - (table.parentElement?.clientWidth ?? 0));
+    expect(hidden, `at ${width}`).toBeLessThanOrEqual(0);
+  }
+  await server.call('DELETE', '/api/trainjob/in-a-column?namespace=default');
 });

@@ -34,19 +34,18 @@ const PAUSE = 2_000;
 /** Most often a part of the page could not be loaded: the server is away, or has a newer page. */
 function Broken({ error }: { error: Error }) {
   const { t } = useTranslation();
+  const missing = /import|load|fetch/i.test(error.message);
   const [found, setFound] = useState<Awaited<ReturnType<typeof freshness>>>();
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined;
     let left = false;
-    let wasAway = false;
     const look = async () => {
       const now = await freshness();
       if (left) return;
-      // Back again, or replaced: what was missing can be loaded now.
-      if ((now === 'newer' || (now === 'same' && wasAway)) && reloadOnce()) return;
+      // What was missing can be loaded now; a mistake in the page itself would only come again.
+      if ((now === 'newer' || (now === 'same' && missing)) && reloadOnce()) return;
       setFound(now);
       if (now !== 'away') return;
-      wasAway = true;
       timer = setTimeout(() => void look(), PAUSE);
     };
     void look();
@@ -54,7 +53,7 @@ function Broken({ error }: { error: Error }) {
       left = true;
       clearTimeout(timer);
     };
-  }, []);
+  }, [missing]);
   if (found === undefined) return null;
   return (
     <Alert

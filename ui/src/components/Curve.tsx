@@ -82,7 +82,12 @@ export function Curve({ title, series, smoothing, xLabel, time = false, group }:
         // The pointer is at the same step in all charts of the group.
         cursor: { sync: { key: group }, points: { size: 6 } },
         axes: [
-          { ...axis, size: 28 },
+          // Its own words for the time of day are English.
+          {
+            ...axis,
+            size: 28,
+            ...(time && { values: (_, times) => times.map(clock(i18n.language, times)) }),
+          },
           { ...axis, size: 48, values: (_, values) => values.map(shortened) },
         ],
         series: [
@@ -132,7 +137,7 @@ export function Curve({ title, series, smoothing, xLabel, time = false, group }:
       made.destroy();
       plot.current = undefined;
     };
-  }, [scheme, labels, banded, sparse, theme, time, xLabel, group]);
+  }, [scheme, labels, banded, sparse, theme, time, xLabel, group, i18n.language]);
 
   // New points keep what the reader has zoomed into.
   useEffect(() => {
@@ -226,6 +231,18 @@ function last(column: ArrayLike<number | null | undefined> | undefined): number 
     if (value != null) return value;
   }
   return undefined;
+}
+
+/** The time of day in the reader's language, with seconds where the axis has them. */
+function clock(language: string, times: number[]) {
+  const fine = times.some((time) => time % 60 !== 0);
+  const format = new Intl.DateTimeFormat(language, {
+    hour: '2-digit',
+    minute: '2-digit',
+    ...(fine && { second: '2-digit' }),
+    hourCycle: 'h23',
+  });
+  return (time: number) => format.format(time * 1000);
 }
 
 /** uPlot wants one sorted x for all series, with gaps where a series has no point. */

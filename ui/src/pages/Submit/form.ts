@@ -334,11 +334,11 @@ function quoted(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-function gibibytes(value: number): string {
+export function gibibytes(value: number): string {
   return Number.isInteger(value) ? `${value}Gi` : `${Math.round(value * 1024)}Mi`;
 }
 
-function inGibibytes(quantity: string): number {
+export function inGibibytes(quantity: string): number {
   const match = /^([\d.]+)([KMGT]i?)?$/.exec(quantity);
   if (match === null) return 1;
   const scale: Record<string, number> = {
