@@ -1,13 +1,16 @@
 import { Center, Loader } from '@mantine/core';
-import { lazy, Suspense, useEffect } from 'react';
+import { lazy, Suspense, useEffect, useMemo } from 'react';
 import { Navigate, Route, Routes, useLocation, useNavigate } from 'react-router';
 
 import { Shell } from './components/Shell';
-import { Login } from './pages/Login';
+import { type AskedFor, Login } from './pages/Login';
 import { ROUTES } from './routes';
 import { UNREACHABLE, whenSignedOut, ApiError } from './services/client';
 import { useWhoAmI } from './services/session';
 import { ErrorNote } from './components/ErrorNote';
+import { Boundary } from './components/Boundary';
+import { NotFound } from './components/NotFound';
+import { useTitle } from './libs/title';
 
 const JobList = lazy(() => import('./pages/Jobs/List').then((page) => ({ default: page.JobList })));
 const JobDetail = lazy(() => import('./pages/Jobs/Detail').then((page) => ({ default: page.JobDetail })));
@@ -15,6 +18,7 @@ const Submit = lazy(() => import('./pages/Submit').then((page) => ({ default: pa
 const Nodes = lazy(() => import('./pages/Nodes').then((page) => ({ default: page.Nodes })));
 const Queue = lazy(() => import('./pages/Queue').then((page) => ({ default: page.Queue })));
 const Runtimes = lazy(() => import('./pages/Runtimes').then((page) => ({ default: page.Runtimes })));
+const Compare = lazy(() => import('./pages/Compare').then((page) => ({ default: page.Compare })));
 const Settings = lazy(() => import('./pages/Settings').then((page) => ({ default: page.Settings })));
 
 export function App() {
@@ -32,32 +36,36 @@ function SignedIn() {
   const location = useLocation();
   const here = location.pathname + location.search;
 
-  useEffect(
-    () => whenSignedOut(() => void navigate(ROUTES.login, { state: { from: here } })),
-    [navigate, here],
-  );
+  useTitle(location.pathname);
+
+  const user = me.data?.user;
+  const asked = useMemo<AskedFor>(() => ({ from: here, user }), [here, user]);
+  useEffect(() => whenSignedOut(() => void navigate(ROUTES.login, { state: asked })), [navigate, asked]);
 
   if (me.error instanceof ApiError && me.error.status !== UNREACHABLE && me.error.status < 500) {
-    return <Navigate to={ROUTES.login} state={{ from: here }} replace />;
+    return <Navigate to={ROUTES.login} state={asked} replace />;
   }
   if (me.error !== null && me.data === undefined)
     return <ErrorNote error={me.error} onRetry={() => void me.refetch()} />;
   if (me.data === undefined) return <Waiting />;
   return (
     <Shell me={me.data}>
-      <Suspense fallback={<Waiting />}>
-        <Routes>
-          <Route path="/" element={<Navigate to={ROUTES.jobs} replace />} />
-          <Route path={ROUTES.jobs} element={<JobList me={me.data} />} />
-          <Route path={ROUTES.job.template} element={<JobDetail />} />
-          <Route path={ROUTES.submit} element={<Submit me={me.data} />} />
-          <Route path={ROUTES.nodes} element={<Nodes />} />
-          <Route path={ROUTES.queue} element={<Queue />} />
-          <Route path={ROUTES.runtimes} element={<Runtimes me={me.data} />} />
-          <Route path={ROUTES.settings} element={<Settings me={me.data} />} />
-          <Route path="*" element={<Navigate to={ROUTES.jobs} replace />} />
-        </Routes>
-      </Suspense>
+      <Boundary at={location.pathname}>
+        <Suspense fallback={<Waiting />}>
+          <Routes>
+            <Route path="/" element={<Navigate to={ROUTES.jobs} replace />} />
+            <Route path={ROUTES.jobs} element={<JobList me={me.data} />} />
+            <Route path={ROUTES.job.template} element={<JobDetail />} />
+            <Route path={ROUTES.submit} element={<Submit me={me.data} />} />
+            <Route path={ROUTES.nodes} element={<Nodes />} />
+            <Route path={ROUTES.queue} element={<Queue />} />
+            <Route path={ROUTES.runtimes} element={<Runtimes me={me.data} />} />
+            <Route path={ROUTES.settings} element={<Settings me={me.data} />} />
+            <Route path={ROUTES.compare} element={<Compare />} />
+            <Route path="*" element={<NotFound />} />
+          </Routes>
+        </Suspense>
+      </Boundary>
     </Shell>
   );
 }

@@ -13,6 +13,7 @@ import { createRoot } from 'react-dom/client';
 import { BrowserRouter } from 'react-router';
 
 import { App } from './App';
+import { Boundary } from './components/Boundary';
 import { ApiError } from './services/client';
 import { theme, variables } from './theme';
 
@@ -27,6 +28,9 @@ const queries = new QueryClient({
   },
 });
 
+// Versions up to 0.2 kept these for whoever signed in next.
+for (const key of ['astrago.last-request', 'astrago.images']) localStorage.removeItem(key);
+
 const root = document.getElementById('root');
 if (root !== null) {
   createRoot(root).render(
@@ -36,7 +40,9 @@ if (root !== null) {
           <ModalsProvider modalProps={{ attributes: { header: { role: 'presentation' } } }}>
             <Notifications position="top-right" />
             <BrowserRouter>
-              <App />
+              <Boundary at="">
+                <App />
+              </Boundary>
             </BrowserRouter>
           </ModalsProvider>
         </QueryClientProvider>

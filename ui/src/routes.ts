@@ -5,6 +5,9 @@ export const ROUTES = {
     template: '/jobs/:namespace/:name/*',
     path: (namespace: string, name: string, tab = '') => `/jobs/${namespace}/${name}${tab && `/${tab}`}`,
   },
+  compare: '/compare',
+  compared: (jobs: { namespace: string; name: string }[]) =>
+    `/compare?${new URLSearchParams(jobs.map(({ namespace, name }) => ['job', `${namespace}/${name}`])).toString()}`,
   submit: '/submit',
   nodes: '/nodes',
   queue: '/queue',

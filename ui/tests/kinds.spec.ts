@@ -36,7 +36,7 @@ test('lists and opens jobs of the Training Operator v1', async ({ app: page, ser
   await page.getByRole('tab', { name: 'Logs' }).click();
   await expect(page.getByRole('log')).toContainText('the master');
   await expect(page.getByRole('log')).toContainText('a worker');
-  await page.getByRole('tab', { name: 'YAML' }).click();
+  await page.getByRole('tab', { name: 'Advanced' }).click();
   await expect(page.getByRole('textbox', { name: 'YAML' })).toContainText('kind: PyTorchJob');
   await page.getByRole('button', { name: 'Delete' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();

@@ -24,6 +24,9 @@ test('draws curves with their numbers, smooths them and compares jobs', async ({
   await expect(page).toHaveURL(/metrics$/);
 
   const chart = page.locator('[data-metric=loss]');
+  // Workers that report the same do not hide each other: their mean first, each of them when asked for.
+  await expect(chart.getByRole('button', { name: /^mean 0\.1/ })).toBeVisible();
+  await page.getByRole('radiogroup', { name: 'Workers' }).getByText('All workers').click();
   await expect(chart.getByRole('button', { name: /#0 0\.1/ })).toBeVisible();
   await expect(chart.getByRole('button', { name: /#1 0\.1/ })).toBeVisible();
   // What the pointer is at is told in numbers.

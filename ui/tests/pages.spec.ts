@@ -14,8 +14,9 @@ const PAGES = [
   '/jobs/default/shown/metrics',
   '/jobs/default/shown/events',
   '/jobs/default/shown/code',
-  '/jobs/default/shown/manifest',
-  '/jobs/default/shown/preview',
+  '/jobs/default/shown/advanced',
+  '/jobs/default/shown/advanced?view=pods',
+  '/compare?job=default/shown&job=default/shown-failed',
   '/jobs/default/shown-failed',
 ];
 
@@ -111,7 +112,7 @@ test('keys lead from page to page, and can be turned off', async ({ app: page })
 test('says what the cluster is and has', async ({ app: page }) => {
   await page.goto('/settings');
   const cluster = page.getByRole('region', { name: 'Server' });
-  await expect(cluster.locator('[data-fact=Dialect]')).toContainText('runtimePatches');
+  await expect(cluster.locator('[data-fact="Runtime overrides"]')).toContainText('runtimePatches');
   await expect(cluster.locator('[data-fact="Jobs are run by"]')).toContainText('Astrago’s own controllers');
   await expect(cluster.locator('[data-part=training_operator_v1]')).toHaveAttribute('data-there', 'true');
   await expect(cluster.locator('[data-part=kueue]')).toHaveAttribute('data-there', 'false');

@@ -110,8 +110,7 @@ for (const language of ['en', 'ko'] as const) {
         await detail('resnet-sweep', 'logs', '[role=log] [data-index]');
         await detail('mnist-baseline', 'metrics', '[data-metric] canvas');
         await detail('mnist-baseline', 'events', 'tbody tr');
-        await detail('mnist-baseline', 'manifest', '.cm-line');
-        await detail('mnist-baseline', 'preview', '.cm-line');
+        await detail('mnist-baseline', 'advanced', '.cm-line');
         await detail('mnist-baseline', 'code', '.cm-line');
         await detail('bert-tokenizer', '', '[data-worker]', 'user-minji');
         await detail('llama-large', '', '[role=alert]', 'user-jun');

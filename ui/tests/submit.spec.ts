@@ -19,7 +19,7 @@ test(
     await page.getByRole('textbox', { name: 'train.py' }).fill(script(30, 0.1));
     await page.getByRole('textbox', { name: 'Command' }).fill(COMMAND);
     await amount(page, 'CPU Request', '0.1');
-    await amount(page, 'Memory (GB) Request', '0.1');
+    await amount(page, 'Memory (GiB) Request', '0.1');
     await expect(page.locator('[data-fit=fits_now]')).toBeVisible();
     await page.getByRole('button', { name: 'Submit', exact: true }).click();
 
@@ -43,10 +43,10 @@ test(
 
     await page.getByRole('tab', { name: 'Events' }).click();
     await expect(page.getByRole('row').nth(1)).toBeVisible();
-    await page.getByRole('tab', { name: 'YAML' }).click();
+    await page.getByRole('tab', { name: 'Advanced' }).click();
     await expect(page.getByRole('textbox', { name: 'YAML' })).toContainText('kind: TrainJob');
 
-    await page.getByRole('tab', { name: 'Preview' }).click();
+    await page.getByText('Pods', { exact: true }).click();
     await expect(page.getByRole('textbox', { name: 'Pods' })).toContainText('kind: Pod');
 
     await page.getByRole('button', { name: 'Clone' }).click();
@@ -66,7 +66,8 @@ test('shows what will be made and says what is wrong while one types', async ({ 
   const submit = page.getByRole('button', { name: 'Submit', exact: true });
   await expect(submit).toBeDisabled();
   await page.getByRole('textbox', { name: 'train.py' }).fill('print(1)');
-  await expect(page.getByRole('textbox', { name: 'Preview' })).toContainText('kind: TrainJob');
+  await page.getByRole('button', { name: 'Show the YAML' }).click();
+  await expect(page.getByRole('textbox', { name: 'YAML' })).toContainText('kind: TrainJob');
   await page.getByText('Pods', { exact: true }).click();
   const pods = page.getByRole('textbox', { name: 'Pods' });
   await expect(pods).toContainText('kind: Pod');
@@ -98,7 +99,7 @@ test('takes a template, and the last job again', async ({ app: page }) => {
   await expect(page).toHaveURL(/\/jobs\/default\//);
   await page.goto('/submit');
   await page.getByRole('button', { name: 'Templates' }).click();
-  await page.getByRole('menuitem', { name: 'The last job again' }).click();
+  await page.getByRole('menuitem', { name: 'My last job again' }).click();
   await expect(page.getByRole('textbox', { name: 'train.py' })).toContainText('the last one');
 });
 
@@ -109,13 +110,14 @@ test('sizes Horovod’s launcher and workers apart', async ({ app: page, server 
   await expect(launcher).toBeVisible();
   await page.getByRole('textbox', { name: 'Workers' }).fill('2');
   await amount(page, 'Launcher CPU Amount', '0.2');
-  await amount(page, 'Launcher memory (GB) Amount', '0.25');
+  await amount(page, 'Launcher memory (GiB) Amount', '0.25');
   await amount(page, 'CPU Request', '0.1');
-  await amount(page, 'Memory (GB) Request', '0.1');
+  await amount(page, 'Memory (GiB) Request', '0.1');
   await page.getByRole('textbox', { name: 'Name', exact: true }).fill('with-launcher');
   await page.getByRole('textbox', { name: 'train.py' }).fill('print("from the launcher", flush=True)');
   await page.getByRole('textbox', { name: 'Command' }).fill(COMMAND);
 
+  await page.getByRole('button', { name: 'Show the YAML' }).click();
   await page.getByText('Pods', { exact: true }).click();
   await page.getByRole('combobox', { name: 'Kind of pod' }).click();
   await expect(page.getByRole('option', { name: 'node: 2 pods' })).toBeVisible();

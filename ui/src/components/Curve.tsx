@@ -12,6 +12,8 @@ import classes from './Curve.module.css';
 export interface Series {
   label: string;
   points: { x: number; y: number }[];
+  /** The lowest and highest of what a point is the mean of. */
+  band?: { low: number; high: number }[];
 }
 
 interface Props {
@@ -45,6 +47,8 @@ export function Curve({ title, series, smoothing, xLabel, time = false, group }:
   const zoomed = useRef(false);
   const latest = useRef(data);
   const labels = series.map((one) => one.label).join('\n');
+  // Which of them have a band; as text, so that equal ones do not draw the chart anew.
+  const banded = series.flatMap((one, index) => (one.band === undefined ? [] : [index])).join(' ');
   const sparse = series.every((one) => one.points.length < 30);
   const colorOf = (index: number) =>
     theme.colors[COLORS[index % COLORS.length] ?? 'blue']?.[scheme === 'dark' ? 4 : 7] ?? 'gray';
@@ -52,6 +56,9 @@ export function Curve({ title, series, smoothing, xLabel, time = false, group }:
   useEffect(() => {
     const parent = element.current;
     if (parent === null) return;
+    const count = labels.split('\n').length;
+    const strokeOf = (index: number) =>
+      theme.colors[COLORS[index % COLORS.length] ?? 'blue']?.[scheme === 'dark' ? 4 : 7] ?? ink;
     const ink = scheme === 'dark' ? '#9aa1ab' : '#596069';
     const grid = { stroke: scheme === 'dark' ? '#2a2f36' : '#eceef1', width: 1 };
     const axis = {
@@ -64,23 +71,42 @@ export function Curve({ title, series, smoothing, xLabel, time = false, group }:
       {
         width: parent.clientWidth,
         height: HEIGHT,
-        scales: { x: { time } },
+        scales: { x: { time }, y: { range: (_, low, high) => roomFor(low, high) } },
+        bands: banded.split(' ').flatMap((index, order) => {
+          const at = count + 1 + order * 2;
+          return index === ''
+            ? []
+            : [{ series: [at, at + 1] as [number, number], fill: `${strokeOf(Number(index))}33` }];
+        }),
         legend: { show: false },
         // The pointer is at the same step in all charts of the group.
         cursor: { sync: { key: group }, points: { size: 6 } },
         axes: [
-          { ...axis, size: 28 },
+          // Its own words for the time of day are English.
+          {
+            ...axis,
+            size: 28,
+            ...(time && { values: (_, times) => times.map(clock(i18n.language, times)) }),
+          },
           { ...axis, size: 48, values: (_, values) => values.map(shortened) },
         ],
         series: [
           { label: xLabel },
           ...labels.split('\n').map((label, index) => ({
             label,
-            stroke: theme.colors[COLORS[index % COLORS.length] ?? 'blue']?.[scheme === 'dark' ? 4 : 7] ?? ink,
+            stroke: strokeOf(index),
             width: 1.75,
             spanGaps: true,
             points: { show: sparse, size: 5 },
           })),
+          // The edges of the bands: not drawn themselves.
+          ...banded
+            .split(' ')
+            .filter(Boolean)
+            .flatMap(() => [
+              { stroke: 'transparent', points: { show: false } },
+              { stroke: 'transparent', points: { show: false } },
+            ]),
         ],
         hooks: {
           setSelect: [
@@ -111,7 +137,7 @@ export function Curve({ title, series, smoothing, xLabel, time = false, group }:
       made.destroy();
       plot.current = undefined;
     };
-  }, [scheme, labels, sparse, theme, time, xLabel, group]);
+  }, [scheme, labels, banded, sparse, theme, time, xLabel, group, i18n.language]);
 
   // New points keep what the reader has zoomed into.
   useEffect(() => {
@@ -120,8 +146,14 @@ export function Curve({ title, series, smoothing, xLabel, time = false, group }:
   }, [data]);
 
   useEffect(() => {
-    series.forEach((one, index) => plot.current?.setSeries(index + 1, { show: !hidden.has(one.label) }));
-  }, [hidden, series, scheme, labels, sparse, theme, time, xLabel, group]);
+    let edge = series.length + 1;
+    series.forEach((one, index) => {
+      const show = !hidden.has(one.label);
+      plot.current?.setSeries(index + 1, { show });
+      if (one.band === undefined) return;
+      for (const at of [edge++, edge++]) plot.current?.setSeries(at, { show });
+    });
+  }, [hidden, series, scheme, labels, banded, sparse, theme, time, xLabel, group]);
 
   const toggle = (label: string) => {
     const next = new Set(hidden);
@@ -201,22 +233,54 @@ function last(column: ArrayLike<number | null | undefined> | undefined): number 
   return undefined;
 }
 
+/** The time of day in the reader's language, with seconds where the axis has them. */
+function clock(language: string, times: number[]) {
+  const fine = times.some((time) => time % 60 !== 0);
+  const format = new Intl.DateTimeFormat(language, {
+    hour: '2-digit',
+    minute: '2-digit',
+    ...(fine && { second: '2-digit' }),
+    hourCycle: 'h23',
+  });
+  return (time: number) => format.format(time * 1000);
+}
+
 /** uPlot wants one sorted x for all series, with gaps where a series has no point. */
 function aligned(series: Series[], smoothing: number, time: boolean): uPlot.AlignedData {
   const scale = time ? 1000 : 1;
   const xs = [...new Set(series.flatMap((one) => one.points.map((point) => point.x / scale)))].sort(
     (a, b) => a - b,
   );
-  const columns = series.map((one) => {
-    const ys = smoothed(
-      one.points.map((point) => point.y),
-      smoothing,
-    );
+  const column = (one: Series, values: number[]) => {
+    const ys = smoothed(values, smoothing);
     const at = new Map(one.points.map((point, index) => [point.x / scale, ys[index]]));
     return xs.map((x) => {
       const y = at.get(x);
       return y === undefined || !Number.isFinite(y) ? null : y;
     });
-  });
-  return [xs, ...columns];
+  };
+  const edges = series.flatMap((one) =>
+    one.band === undefined
+      ? []
+      : [one.band.map((edge) => edge.high), one.band.map((edge) => edge.low)].map((values) =>
+          column(one, values),
+        ),
+  );
+  const lines = series.map((one) =>
+    column(
+      one,
+      one.points.map((point) => point.y),
+    ),
+  );
+  return [xs, ...lines, ...edges];
+}
+
+/** A little room above and below; a line that hardly moves is not made to look as if it did. */
+function roomFor(low: number | null, high: number | null): [number, number] {
+  if (low === null || high === null) return [0, 1];
+  const least = Math.max(Math.abs(low), Math.abs(high)) * 0.02 || 1;
+  const middle = (low + high) / 2;
+  const half = Math.max(high - low, least) * 0.55;
+  // What is never below nothing is not drawn below it.
+  return [low >= 0 ? Math.max(0, middle - half) : middle - half, middle + half];
 }

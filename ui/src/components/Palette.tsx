@@ -1,10 +1,11 @@
 import { useDebouncedValue } from '@mantine/hooks';
 import { Spotlight, spotlight } from '@mantine/spotlight';
 import { IconSearch } from '@tabler/icons-react';
-import { useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { useNavigate } from 'react-router';
 
+import { shownState } from '@/libs/state';
 import { PAGES } from '@/navigation';
 import { ROUTES } from '@/routes';
 import { useJobs } from '@/services/jobs';
@@ -27,9 +28,20 @@ export function Palette() {
   const jobs = useJobs({ ...(settled !== '' && { q: settled }), limit: 4 });
   const wanted = query.trim().toLowerCase();
   const pages = PAGES.filter(({ key }) => t(`nav.${key}`).toLowerCase().includes(wanted));
-  const found = (jobs.data?.items ?? []).filter(
-    (job) => wanted === '' || settled !== '' || job.name.includes(wanted),
-  );
+  // Until the answer to what is typed is there, what is known of the one before.
+  const pending = query.trim() !== settled || jobs.isPlaceholderData || jobs.isPending;
+  const found = (jobs.data?.items ?? []).filter((job) => !pending || job.name.includes(wanted));
+
+  // The first is chosen as soon as it is there; Enter that came before it counts.
+  const list = useRef<HTMLDivElement>(null);
+  const entered = useRef<string>(undefined);
+  const shown = [...pages.map((page) => page.key), ...found.map((job) => job.uid)].join(' ');
+  useEffect(() => {
+    const first = list.current?.querySelector<HTMLElement>('[data-action]');
+    if (first == null || list.current?.querySelector('[data-selected]') != null) return;
+    first.setAttribute('data-selected', 'true');
+    if (entered.current === query.trim() && !pending) first.click();
+  }, [shown, pending, query]);
   return (
     <Spotlight.Root
       query={query}
@@ -41,8 +53,12 @@ export function Palette() {
         placeholder={t('nav.palette')}
         aria-label={t('nav.palette')}
         leftSection={<IconSearch size={18} />}
+        onKeyDown={(event) => {
+          const chosen = list.current?.querySelector('[data-selected]') != null;
+          entered.current = event.key === 'Enter' && !chosen ? query.trim() : undefined;
+        }}
       />
-      <Spotlight.ActionsList {...SCROLLED_BY_KEYS}>
+      <Spotlight.ActionsList ref={list} {...SCROLLED_BY_KEYS}>
         {pages.length > 0 && (
           <Spotlight.ActionsGroup label={t('nav.pages')}>
             {pages.map(({ key, to, icon: Icon, keys }) => (
@@ -63,7 +79,7 @@ export function Palette() {
                 key={job.uid}
                 label={job.name}
                 description={job.namespace}
-                rightSection={<StateBadge state={job.state} />}
+                rightSection={<StateBadge state={shownState(job)} />}
                 onClick={() => void navigate(ROUTES.job.path(job.namespace, job.name))}
               />
             ))}

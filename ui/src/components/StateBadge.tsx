@@ -9,20 +9,21 @@ import {
 } from '@tabler/icons-react';
 import { useTranslation } from 'react-i18next';
 
-import type { State } from '@/libs/state';
+import type { ShownState } from '@/libs/state';
 import { stateColor } from '@/libs/state';
 
 const ICONS = {
   Pending: IconClock,
   Running: IconPlayerPlay,
   Restarting: IconRefresh,
+  Suspending: IconPlayerPause,
   Suspended: IconPlayerPause,
   Complete: IconCheck,
   Failed: IconX,
 } as const;
 
 /** A job's state by colour, sign and word, so that no one has to tell colours apart. */
-export function StateBadge({ state }: { state: State }) {
+export function StateBadge({ state }: { state: ShownState }) {
   const { t } = useTranslation();
   const Icon = ICONS[state];
   return (

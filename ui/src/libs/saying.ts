@@ -106,6 +106,7 @@ const REFUSALS: [RegExp, string][] = [
   ],
   [/^(?<value>.+) is given twice$/, 'twice'],
   [/^must be an absolute path; write (?<right>.+)$/, 'absolute'],
+  [/^it is this machine or in a private network/, 'private'],
   [/^must be a URL such as (?<right>.+)$/, 'url'],
   [/^must be an image reference/, 'image'],
   [/^(?<value>.+) is set by the runtime and cannot be changed$/, 'reserved'],
@@ -124,14 +125,14 @@ export function refusalOf(message: string): { key: string; parameters: Record<st
   return undefined;
 }
 
-/** A refusal of the server at a field, in the reader's language. */
+/** A refusal of the server at a field, in the words of the page where it knows it. */
 export function useRefusal() {
-  const { t, i18n } = useTranslation();
+  const { t } = useTranslation();
   return useCallback(
     (message: string) => {
-      const known = i18n.language === 'en' ? undefined : refusalOf(message);
+      const known = refusalOf(message);
       return known === undefined ? message : (t as unknown as Translate)(known.key, known.parameters);
     },
-    [t, i18n],
+    [t],
   );
 }

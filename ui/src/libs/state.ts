@@ -2,7 +2,14 @@
 export const STATES = ['Pending', 'Running', 'Restarting', 'Suspended', 'Complete', 'Failed'] as const;
 export type State = (typeof STATES)[number];
 
-export function stateColor(state: State): string {
+/** What the page calls it: a job that is suspended while nodes of it still run is not there yet. */
+export type ShownState = State | 'Suspending';
+
+export function shownState(job: { state: State; nodes_running: number }): ShownState {
+  return job.state === 'Suspended' && job.nodes_running > 0 ? 'Suspending' : job.state;
+}
+
+export function stateColor(state: ShownState): string {
   switch (state) {
     case 'Pending':
       return 'gray';
@@ -11,6 +18,7 @@ export function stateColor(state: State): string {
     case 'Restarting':
       return 'orange';
     case 'Suspended':
+    case 'Suspending':
       return 'grape';
     case 'Complete':
       return 'green';

@@ -47,6 +47,12 @@ describe('the two languages', () => {
     expect(latin).toEqual([]);
   });
 
+  it('leave no particle for the reader to choose', () => {
+    expect(
+      flat(ko).filter(([, text]) => /이\(가\)|[은을]\([는를]\)|\(으\)로|[와과]\([과와]\)/.test(text)),
+    ).toEqual([]);
+  });
+
   it('know the refusals of the create form', () => {
     for (const message of [
       'is required',

@@ -1,4 +1,4 @@
-import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query';
+import { keepPreviousData, type QueryKey, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
 
 import { stream } from '@/libs/stream';
@@ -6,6 +6,7 @@ import { isFinished, type State } from '@/libs/state';
 
 import { useChange } from './change';
 import { answered, client, type Schemas } from './client';
+import { written } from './pushed';
 
 export interface JobFilters {
   namespace?: string;
@@ -28,30 +29,80 @@ export function useJobs(filters: JobFilters) {
   });
 }
 
-/** Keeps lists and details current: the server tells which job changed, and what shows it is read again. */
+/** How often what was pushed is drawn, and how often a list may be asked for because of it. */
+const DRAWN = 150;
+const ASKED = 1_000;
+
+/** Keeps lists and details current: what the server pushes is written where it is shown, and only the rest is asked for. */
 export function useLiveJobs() {
   const queries = useQueryClient();
   useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const refresh = () => {
-      timer = undefined;
-      void queries.invalidateQueries({ queryKey: ['jobs'] });
-      void queries.invalidateQueries({ queryKey: ['job'] });
-      void queries.invalidateQueries({ queryKey: ['queue'] });
-      void queries.invalidateQueries({ queryKey: ['nodes'] });
+    const pushed = new Map<string, Schemas['JobSummary'] | string>();
+    const stale = new Map<string, QueryKey>();
+    const ask = (queryKey: QueryKey) => stale.set(JSON.stringify(queryKey), queryKey);
+    let drawing: ReturnType<typeof setTimeout> | undefined;
+    let asking: ReturnType<typeof setTimeout> | undefined;
+
+    const fetchStale = () => {
+      asking = undefined;
+      for (const queryKey of stale.values()) void queries.invalidateQueries({ queryKey, exact: true });
+      stale.clear();
+    };
+    const draw = () => {
+      drawing = undefined;
+      for (const [queryKey, list] of queries.getQueriesData<Schemas['JobList']>({ queryKey: ['jobs'] })) {
+        if (list === undefined) continue;
+        const filters = queryKey[1] as JobFilters;
+        let now: Schemas['JobList'] | undefined = list;
+        for (const job of pushed.values()) {
+          const next: Schemas['JobList'] | undefined =
+            typeof job !== 'string'
+              ? written(now, filters, job)
+              : now.items.some((one) => keyOf(one) === job)
+                ? undefined
+                : now;
+          if (next === undefined) ask(queryKey);
+          else now = next;
+        }
+        if (now !== list) queries.setQueryData(queryKey, now);
+      }
+      for (const [key, job] of pushed) {
+        const [namespace = '', name = ''] = key.split('/');
+        const queryKey = ['job', { namespace, name }];
+        if (typeof job !== 'string')
+          queries.setQueryData<Schemas['JobDetail']>(queryKey, (known) => known && { ...known, ...job });
+        // Its nodes, and why it waits or failed, are more than was pushed.
+        ask(queryKey);
+        ask([...queryKey, 'events']);
+      }
+      ask(['queue']);
+      pushed.clear();
+      asking ??= setTimeout(fetchStale, ASKED);
+    };
+    const all = () => {
+      for (const key of ['jobs', 'job', 'queue']) void queries.invalidateQueries({ queryKey: [key] });
     };
     const stop = stream('/api/trainjobs/stream', {
       headers: () => ({}),
-      // Many changes at once (a burst of submissions) become one refresh.
-      onEvent: () => (timer ??= setTimeout(refresh, 400)),
-      onState: (state) => state === 'open' && refresh(),
+      onEvent: ({ event, data }) => {
+        if (event === 'job') {
+          const job = JSON.parse(data) as Schemas['JobSummary'];
+          pushed.set(keyOf(job), job);
+        } else if (event === 'deleted') pushed.set(data, data);
+        else return all();
+        drawing ??= setTimeout(draw, DRAWN);
+      },
+      onState: (state) => state === 'open' && all(),
     });
     return () => {
       stop();
-      clearTimeout(timer);
+      clearTimeout(drawing);
+      clearTimeout(asking);
     };
   }, [queries]);
 }
+
+const keyOf = ({ namespace, name }: JobKey) => `${namespace}/${name}`;
 
 export interface JobKey {
   namespace: string;
@@ -60,12 +111,18 @@ export interface JobKey {
 
 const where = ({ namespace, name }: JobKey) => ({ path: { name }, query: { namespace } });
 
-export function useJob(key: JobKey) {
-  return useQuery({
+/** The question for a job, for one or several. */
+export function jobOf({ namespace, name }: JobKey) {
+  const key = { namespace, name };
+  return {
     queryKey: ['job', key],
-    queryFn: ({ signal }) => answered(client.GET('/api/trainjobs/{name}', { params: where(key), signal })),
-    refetchInterval: (query) => pauseOf(query.state.data),
-  });
+    queryFn: ({ signal }: { signal: AbortSignal }) =>
+      answered(client.GET('/api/trainjobs/{name}', { params: where(key), signal })),
+  };
+}
+
+export function useJob(key: JobKey) {
+  return useQuery({ ...jobOf(key), refetchInterval: (query) => pauseOf(query.state.data) });
 }
 
 /**
@@ -84,14 +141,18 @@ export function useJobEvents(key: JobKey) {
   });
 }
 
-export function useJobMetrics(job: Schemas['JobDetail']) {
-  const key = { namespace: job.namespace, name: job.name };
-  return useQuery({
+/** The question for a job's metrics, for one job or several. */
+export function metricsOf({ namespace, name }: JobKey) {
+  const key = { namespace, name };
+  return {
     queryKey: ['job', key, 'metrics'],
-    refetchInterval: isFinished(job.state) ? false : 5_000,
-    queryFn: ({ signal }) =>
+    queryFn: ({ signal }: { signal: AbortSignal }) =>
       answered(client.GET('/api/trainjobs/{name}/metrics', { params: where(key), signal })),
-  });
+  };
+}
+
+export function useJobMetrics(job: Schemas['JobDetail']) {
+  return useQuery({ ...metricsOf(job), refetchInterval: isFinished(job.state) ? false : 5_000 });
 }
 
 export function useManifest(key: JobKey) {
@@ -166,6 +227,21 @@ export function useFit(request: CreateRequest | undefined) {
 /** The create form that would make this job again. */
 export async function cloneOf(key: JobKey): Promise<CreateRequest> {
   return answered(client.GET('/api/trainjobs/{name}/clone', { params: where(key) }));
+}
+
+/** The settings of a job as they were typed. */
+export function formOf({ namespace, name }: JobKey) {
+  const key = { namespace, name };
+  return {
+    queryKey: ['job', key, 'form'],
+    queryFn: () => cloneOf(key),
+    retry: false,
+    staleTime: Infinity,
+  };
+}
+
+export function useJobForm(key: JobKey) {
+  return useQuery(formOf(key));
 }
 
 /** How long a waiting job may have to wait yet, where the running ones say when they end. */

@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { useNavigate } from 'react-router';
 
+import { forgetAll } from '@/libs/own';
 import { ROUTES } from '@/routes';
 
 import { answered, client } from './client';
@@ -36,13 +36,12 @@ export function useSignIn() {
 }
 
 export function useSignOut() {
-  const queries = useQueryClient();
-  const navigate = useNavigate();
   return useMutation({
     mutationFn: () => answered(client.DELETE('/api/session')),
+    // The document is loaded anew: nothing of the former user is left in it, nor the way back to their page.
     onSettled: () => {
-      queries.clear();
-      void navigate(ROUTES.login);
+      forgetAll();
+      window.location.replace(ROUTES.login);
     },
   });
 }

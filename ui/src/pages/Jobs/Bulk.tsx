@@ -1,11 +1,13 @@
 import { Button, Group, Text } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
-import { IconPlayerPause, IconTrash, IconX } from '@tabler/icons-react';
+import { IconGitCompare, IconPlayerPause, IconTrash, IconX } from '@tabler/icons-react';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
+import { Link } from 'react-router';
 
 import { useConfirm } from '@/components/confirm';
 import { isFinished } from '@/libs/state';
+import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
 import { useJobAction } from '@/services/jobs';
 
@@ -59,6 +61,15 @@ export function Bulk({ chosen, onDone }: { chosen: Schemas['JobSummary'][]; onDo
         {left > 0 ? t('jobs.bulkLeft', { count: left }) : t('jobs.selected', { count: chosen.length })}
       </Text>
       <Group gap="xs">
+        <Button
+          component={Link}
+          to={ROUTES.compared(chosen)}
+          size="xs"
+          variant="default"
+          leftSection={<IconGitCompare size={14} />}
+        >
+          {t('compare.action')}
+        </Button>
         <Button
           size="xs"
           variant="default"

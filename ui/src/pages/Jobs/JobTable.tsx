@@ -18,10 +18,11 @@ import { StateBadge } from '@/components/StateBadge';
 import { Ago, Running } from '@/components/Time';
 import { amounts } from '@/libs/amounts';
 import { useSaying } from '@/libs/saying';
-import { isFinished } from '@/libs/state';
+import { isFinished, shownState } from '@/libs/state';
 import { duration } from '@/libs/time';
 import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
+import { useJob } from '@/services/jobs';
 
 import classes from './Jobs.module.css';
 
@@ -40,14 +41,14 @@ interface Props {
   onSort: (sort: Sort) => void;
 }
 
-/** The jobs as a table. Its columns keep their width whatever arrives. */
+/** The jobs as a table. Its columns keep their width whatever arrives; on a narrow screen the less wanted ones give way. */
 export function JobTable({ jobs, read, selected, onSelect, sort, onSort }: Props) {
   const { t } = useTranslation();
   const all = (jobs ?? []).filter((job) => !job.archived).map((job) => job.uid);
   const chosen = all.filter((uid) => selected.has(uid)).length;
   return (
     <div className="table">
-      <Table.ScrollContainer minWidth={940} type="native">
+      <Table.ScrollContainer minWidth={700} type="native">
         <Table layout="fixed" highlightOnHover>
           <Table.Thead>
             <Table.Tr>
@@ -65,8 +66,12 @@ export function JobTable({ jobs, read, selected, onSelect, sort, onSort }: Props
               <SortHeader by="state" label={t('jobs.state')} sort={sort} onSort={onSort} width="21%" />
               <Table.Th w={148}>{t('jobs.progress')}</Table.Th>
               <Table.Th w={70}>{t('jobs.nodes')}</Table.Th>
-              <Table.Th w={136}>{t('jobs.resources')}</Table.Th>
-              <Table.Th w={82}>{t('jobs.user')}</Table.Th>
+              <Table.Th w={136} visibleFrom="xl">
+                {t('jobs.resources')}
+              </Table.Th>
+              <Table.Th w={82} visibleFrom="lg">
+                {t('jobs.user')}
+              </Table.Th>
               <SortHeader by="duration" label={t('jobs.duration')} sort={sort} onSort={onSort} width={86} />
               <SortHeader by="newest" label={t('jobs.created')} sort={sort} onSort={onSort} width={96} />
             </Table.Tr>
@@ -189,10 +194,11 @@ const JobRow = memo(function JobRow(props: {
       <Table.Td>
         <NodeCount job={job} />
       </Table.Td>
-      <Table.Td className={classes.quiet} style={{ fontSize: 'inherit', color: 'inherit' }}>
+      <Table.Td visibleFrom="xl" className={classes.quiet} style={{ fontSize: 'inherit', color: 'inherit' }}>
         {amounts(job.per_node)}
       </Table.Td>
       <Table.Td
+        visibleFrom="lg"
         className={classes.quiet}
         style={{ fontSize: 'inherit', color: 'inherit' }}
         title={job.user ?? ''}
@@ -233,11 +239,13 @@ export function JobCards({ jobs, read }: { jobs: Job[] | undefined; read: number
                 <Text fw={600} truncate>
                   {job.name}
                 </Text>
-                <StateBadge state={job.state} />
+                <StateBadge state={shownState(job)} />
               </Group>
-              <Text size="xs" c="dimmed" lineClamp={2}>
-                {message(job)}
-              </Text>
+              {job.state === 'Failed' && !job.archived ? (
+                <WhyFailed job={job} />
+              ) : (
+                <Quiet text={message(job)} />
+              )}
               {!isFinished(job.state) && <JobProgress job={job} />}
               <Group gap={6} mt={4} fz={12} c="dimmed">
                 <span>{originOf(job, t)}</span>·<Duration job={job} read={read} />·
@@ -267,17 +275,35 @@ function useMessage(): (job: Job) => string {
 }
 
 function StateLine({ job }: { job: Job }) {
-  const message = useMessage()(job);
+  const message = useMessage();
   return (
     <>
-      <StateBadge state={job.state} />
-      {message !== '' && (
-        <div className={classes.quiet} title={message}>
-          {message}
-        </div>
-      )}
+      <StateBadge state={shownState(job)} />
+      {job.state === 'Failed' && !job.archived ? <WhyFailed job={job} /> : <Quiet text={message(job)} />}
     </>
   );
+}
+
+function Quiet({ text }: { text: string }) {
+  if (text === '') return null;
+  return (
+    <div className={classes.quiet} title={text}>
+      {text}
+    </div>
+  );
+}
+
+/** Why it failed, in plain words: known to the job itself, not to the list. Read once for each. */
+function WhyFailed({ job }: { job: Job }) {
+  const { t } = useTranslation();
+  const message = useMessage();
+  const { data, isPending } = useJob({ namespace: job.namespace, name: job.name });
+  if (isPending) return <Quiet text="…" />;
+  const failure = data?.failure;
+  if (failure == null) return <Quiet text={message(job)} />;
+  const what = t(`failure.${failure.kind}`);
+  const on = failure.worker != null && job.num_nodes > 1;
+  return <Quiet text={on ? t('failure.onWorker', { what, worker: failure.worker }) : what} />;
 }
 
 function JobProgress({ job }: { job: Job }) {

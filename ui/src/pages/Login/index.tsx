@@ -8,10 +8,16 @@ import { ROUTES } from '@/routes';
 import { ApiError, UNREACHABLE } from '@/services/client';
 import { providerUrl, useSignIn, useSignInMethods } from '@/services/session';
 
+/** The page that was asked for before signing in, and who had it open when their session ended. */
+export interface AskedFor {
+  from: string;
+  user: string | undefined;
+}
+
 /** Signing in: with the organisation's provider where the server has one, and with a token. */
 export function Login() {
   const { t } = useTranslation();
-  const from = (useLocation().state as { from?: string } | null)?.from ?? ROUTES.jobs;
+  const asked = useLocation().state as AskedFor | null;
   const methods = useSignInMethods();
   const provider = methods.data?.oidc ?? false;
   const token = methods.data?.token ?? true;
@@ -29,26 +35,36 @@ export function Login() {
             </Text>
           </Stack>
           {provider && (
-            <Button component="a" href={providerUrl(from)} leftSection={<IconBuilding size={16} />}>
+            <Button
+              component="a"
+              href={providerUrl(asked?.from ?? ROUTES.jobs)}
+              leftSection={<IconBuilding size={16} />}
+            >
               {t('login.provider')}
             </Button>
           )}
           {provider && token && <Divider label={t('login.or')} />}
-          {token && <TokenForm from={from} quiet={provider} />}
+          {token && <TokenForm asked={asked} quiet={provider} />}
         </Stack>
       </Paper>
     </Center>
   );
 }
 
-function TokenForm({ from, quiet }: { from: string; quiet: boolean }) {
+function TokenForm({ asked, quiet }: { asked: AskedFor | null; quiet: boolean }) {
   const { t } = useTranslation();
   const navigate = useNavigate();
   const [token, setToken] = useState('');
   const signIn = useSignIn();
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    signIn.mutate(token.trim(), { onSuccess: () => void navigate(from, { replace: true }) });
+    signIn.mutate(token.trim(), {
+      onSuccess: ({ user }) => {
+        // A page of somebody else is not where one begins.
+        const own = asked !== null && (asked.user === undefined || asked.user === user);
+        void navigate(own ? asked.from : ROUTES.jobs, { replace: true });
+      },
+    });
   };
   return (
     <form onSubmit={submit}>

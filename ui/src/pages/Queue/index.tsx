@@ -1,4 +1,4 @@
-import { Anchor, Skeleton, Stack, Table, Text, Title } from '@mantine/core';
+import { Anchor, Badge, Skeleton, Stack, Table, Text, Title } from '@mantine/core';
 import { IconMoodSmile } from '@tabler/icons-react';
 import { useTranslation } from 'react-i18next';
 import { Link } from 'react-router';
@@ -11,6 +11,8 @@ import { useSaying } from '@/libs/saying';
 import { ROUTES } from '@/routes';
 import { useLiveJobs } from '@/services/jobs';
 import { useQueue } from '@/services/places';
+
+import { inOrder, isHopeless } from './order';
 
 const COLUMNS = ['position', 'job', 'priority', 'needs', 'reason', 'since'] as const;
 
@@ -31,8 +33,8 @@ export function Queue() {
       {queue.error !== null && <ErrorNote error={queue.error} onRetry={() => void queue.refetch()} />}
       {queue.data === undefined && queue.error === null && <Skeleton h={120} />}
       {queue.data?.items.length === 0 && (
-        <Empty title={t('queue.none')} icon={IconMoodSmile}>
-          {t('queue.noneHint')}
+        <Empty title={queue.data.hidden > 0 ? t('queue.noneOfYours') : t('queue.none')} icon={IconMoodSmile}>
+          {queue.data.hidden > 0 ? t('queue.hidden', { count: queue.data.hidden }) : t('queue.noneHint')}
         </Empty>
       )}
       {queue.data !== undefined && queue.data.items.length > 0 && (
@@ -49,9 +51,15 @@ export function Queue() {
                 </Table.Tr>
               </Table.Thead>
               <Table.Tbody>
-                {queue.data.items.map((entry) => (
+                {inOrder(queue.data.items).map((entry) => (
                   <Table.Tr key={`${entry.namespace}/${entry.name}`} data-queued={entry.name}>
-                    <Table.Td>{entry.position}</Table.Td>
+                    <Table.Td>
+                      {isHopeless(entry.cause) ? (
+                        <Badge color="red">{t('queue.never')}</Badge>
+                      ) : (
+                        entry.position
+                      )}
+                    </Table.Td>
                     <Table.Td style={{ whiteSpace: 'nowrap' }}>
                       <Anchor
                         component={Link}
@@ -79,7 +87,7 @@ export function Queue() {
           </Table.ScrollContainer>
         </div>
       )}
-      {queue.data !== undefined && queue.data.hidden > 0 && (
+      {queue.data !== undefined && queue.data.items.length > 0 && queue.data.hidden > 0 && (
         <Text size="sm" c="dimmed">
           {t('queue.hidden', { count: queue.data.hidden })}
         </Text>

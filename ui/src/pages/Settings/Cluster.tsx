@@ -42,12 +42,7 @@ export function Cluster() {
                 ? t('settings.engineOwn')
                 : `Kubeflow Trainer ${info.trainer_version ?? t('settings.engineOld')}`,
             ],
-            [
-              t('settings.dialect'),
-              <span key="dialect">
-                <Code>{info.dialect}</Code> {t('settings.dialectHint')}
-              </span>,
-            ],
+            [t('settings.dialect'), <Code key="dialect">{info.dialect}</Code>],
             [
               t('settings.parts'),
               <Group key="parts" gap={6}>

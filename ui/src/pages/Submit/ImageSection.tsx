@@ -9,7 +9,7 @@ import { type Form, type ImageSource } from './form';
 import { knownImages } from './images';
 
 /** What the nodes run: the framework's image, one that is known here, or any by its address. */
-export function ImageSection({ form }: { form: UseFormReturnType<Form> }) {
+export function ImageSection({ form, user }: { form: UseFormReturnType<Form>; user: string }) {
   const { t } = useTranslation();
   const runtimes = useRuntimes();
   const catalogue = runtimes.data ?? [];
@@ -37,7 +37,7 @@ export function ImageSection({ form }: { form: UseFormReturnType<Form> }) {
           <Autocomplete
             label={t('submit.knownImage')}
             description={t('submit.knownImageHint')}
-            data={knownImages(catalogue)}
+            data={knownImages(user, catalogue)}
             {...form.getInputProps('image')}
           />
         )}

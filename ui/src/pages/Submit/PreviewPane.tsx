@@ -10,20 +10,28 @@ import {
   Stack,
   Text,
 } from '@mantine/core';
-import { IconCheck, IconClock, IconCopy, IconX } from '@tabler/icons-react';
+import { useDisclosure } from '@mantine/hooks';
+import {
+  IconCheck,
+  IconChevronDown,
+  IconChevronRight,
+  IconClock,
+  IconCopy,
+  IconX,
+} from '@tabler/icons-react';
 import { lazy, Suspense, useMemo, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { ErrorNote } from '@/components/ErrorNote';
 import { PodsPreview } from '@/components/PodsPreview';
 import { Section } from '@/components/Section';
-import { bytes, cores } from '@/libs/amounts';
+import { amounts, bytes, cores } from '@/libs/amounts';
 import { duration } from '@/libs/time';
 import { asSentence, useSaying } from '@/libs/saying';
 import { ApiError, type Schemas } from '@/services/client';
 
 import { documentsOf } from './documents';
-import { commandOf, curlOf } from './form';
+import { commandOf, curlOf, type Form, hasLauncher } from './form';
 import classes from './Submit.module.css';
 
 const CodeEditor = lazy(() =>
@@ -31,15 +39,17 @@ const CodeEditor = lazy(() =>
 );
 
 interface Props {
+  form: Form;
   request: Schemas['CreateRequest'];
   preview: Schemas['Preview'] | undefined;
   error: Error | null;
   fit: Schemas['Fit'] | undefined;
 }
 
-/** Beside the form, as one types: what will be made, where every line comes from, and whether it fits. */
-export function PreviewPane({ request, preview, error, fit }: Props) {
+/** Beside the form, as one types: what is asked for in plain words and whether it fits; whoever wants opens the YAML of it. */
+export function PreviewPane({ form, request, preview, error, fit }: Props) {
   const { t } = useTranslation();
+  const [opened, { toggle }] = useDisclosure();
   const [view, setView] = useState<'objects' | 'pods'>('objects');
   const copies = [
     { label: 'YAML', text: preview?.yaml ?? '' },
@@ -49,52 +59,83 @@ export function PreviewPane({ request, preview, error, fit }: Props) {
   const invalid = error instanceof ApiError && error.fields.length > 0;
   return (
     <div className={classes.pane}>
-      <Section
-        title={t('preview.title')}
-        tools={
-          <SegmentedControl
-            size="xs"
-            aria-label={t('preview.view')}
-            data={[
-              { value: 'objects', label: t('preview.objects') },
-              { value: 'pods', label: t('preview.pods') },
-            ]}
-            value={view}
-            onChange={(value) => setView(value as 'objects' | 'pods')}
-          />
-        }
-      >
+      <Section title={t('preview.title')}>
         <Stack gap="sm">
+          <Text data-summary>{useSummary(form)}</Text>
           {fit !== undefined && !invalid && <FitNote fit={fit} />}
           {error !== null && <ErrorNote error={error} />}
-          {preview === undefined && error === null && <Skeleton h="52vh" />}
-          {preview !== undefined && view === 'objects' && <Objects preview={preview} />}
-          {preview !== undefined && view === 'pods' && <PodsPreview preview={preview} height="42vh" />}
-          <Group gap="xs">
-            <Text size="xs" c="dimmed">
-              {t('preview.copy')}
-            </Text>
-            {copies.map((copy) => (
-              <CopyButton key={copy.label} value={copy.text}>
-                {({ copied, copy: act }) => (
-                  <Button
-                    size="compact-sm"
-                    variant="default"
-                    leftSection={copied ? <IconCheck size={13} /> : <IconCopy size={13} stroke={1.5} />}
-                    aria-label={t('action.copyAs', { what: copy.label })}
-                    onClick={act}
-                    disabled={copy.text === ''}
-                  >
-                    {copied ? t('action.copied') : copy.label}
-                  </Button>
-                )}
-              </CopyButton>
-            ))}
+          <Group gap="xs" justify="space-between">
+            <Button
+              size="compact-sm"
+              variant="subtle"
+              px={4}
+              aria-expanded={opened}
+              leftSection={opened ? <IconChevronDown size={15} /> : <IconChevronRight size={15} />}
+              onClick={toggle}
+            >
+              {t('preview.show')}
+            </Button>
+            <Group gap="xs">
+              <Text size="xs" c="dimmed">
+                {t('preview.copy')}
+              </Text>
+              {copies.map((copy) => (
+                <CopyButton key={copy.label} value={copy.text}>
+                  {({ copied, copy: act }) => (
+                    <Button
+                      size="compact-sm"
+                      variant="default"
+                      leftSection={copied ? <IconCheck size={13} /> : <IconCopy size={13} stroke={1.5} />}
+                      aria-label={t('action.copyAs', { what: copy.label })}
+                      onClick={act}
+                      disabled={copy.text === ''}
+                    >
+                      {copied ? t('action.copied') : copy.label}
+                    </Button>
+                  )}
+                </CopyButton>
+              ))}
+            </Group>
           </Group>
+          {opened && (
+            <>
+              <SegmentedControl
+                size="xs"
+                aria-label={t('preview.view')}
+                data={[
+                  { value: 'objects', label: t('preview.objects') },
+                  { value: 'pods', label: t('preview.pods') },
+                ]}
+                value={view}
+                onChange={(value) => setView(value as 'objects' | 'pods')}
+              />
+              {preview === undefined && error === null && <Skeleton h="42vh" />}
+              {preview !== undefined && view === 'objects' && <Objects preview={preview} />}
+              {preview !== undefined && view === 'pods' && <PodsPreview preview={preview} height="42vh" />}
+            </>
+          )}
         </Stack>
       </Section>
     </div>
   );
+}
+
+/** What is asked for, in one sentence: `2 × PyTorch, 1 CPU · 1 GiB each`. */
+function useSummary(form: Form): string {
+  const { t } = useTranslation();
+  const size = { cpu: form.cpu, memory: form.memory * 2 ** 30, gpu: form.gpu };
+  const words = {
+    framework: t(`framework.${form.framework}.name`),
+    size: amounts(size),
+    count: form.multiNode ? form.nodes : 1,
+  };
+  return [
+    t('preview.summary', words),
+    hasLauncher(form.framework) && t('preview.withLauncher'),
+    form.checkpoint && t('preview.withCheckpoints'),
+  ]
+    .filter(Boolean)
+    .join(' ');
 }
 
 /** What the request makes, one object at a time. */
@@ -125,7 +166,7 @@ function Yaml({ text }: { text: string }) {
   const { t } = useTranslation();
   return (
     <Suspense fallback={<div style={{ height: '42vh' }} />}>
-      <CodeEditor value={text} language="yaml" label={t('preview.title')} height="42vh" />
+      <CodeEditor value={text} language="yaml" label={t('job.manifest')} height="42vh" />
     </Suspense>
   );
 }

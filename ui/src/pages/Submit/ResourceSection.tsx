@@ -3,42 +3,49 @@ import type { UseFormReturnType } from '@mantine/form';
 import { useTranslation } from 'react-i18next';
 
 import { Section } from '@/components/Section';
+import { amounts } from '@/libs/amounts';
+import { useNodes } from '@/services/places';
 
-import { type Form, hasLauncher, PRESETS } from './form';
+import { type Form, hasLauncher } from './form';
+import { largest, PRESETS, presetsOf, stepOf } from './sizes';
 
 /** How much of a machine each node gets, requests and limits; with MPI the launcher and the workers each. */
 export function ResourceSection({ form }: { form: UseFormReturnType<Form> }) {
   const { t } = useTranslation();
   const launcher = hasLauncher(form.values.framework);
+  const machines = useNodes().data;
+  const { cpu, memory, gpu, cpuLimit, memoryLimit, multiNode, nodes } = form.values;
+  const most = largest(machines);
+  const presets = presetsOf(machines, multiNode ? nodes : 1);
+  const chosen = PRESETS.find((one) => {
+    const size = presets[one];
+    return (
+      size.gpu === gpu &&
+      [cpu, cpuLimit].every((value) => value === size.cpu) &&
+      [memory, memoryLimit].every((value) => value === size.memory)
+    );
+  });
   const pick = (preset: string) => {
-    const size = PRESETS[preset as keyof typeof PRESETS] as
-      (typeof PRESETS)[keyof typeof PRESETS] | undefined;
-    form.setValues({
-      preset,
-      ...(size !== undefined && { ...size, cpuLimit: size.cpu, memoryLimit: size.memory }),
-    });
+    const size = PRESETS.find((one) => one === preset);
+    if (size === undefined) return;
+    const { cpu, memory } = presets[size];
+    form.setValues({ ...presets[size], cpuLimit: cpu, memoryLimit: memory });
   };
   return (
     <>
       {launcher && (
         <Section title={t('submit.launcher')} hint={t('submit.launcherHint')}>
           <Stack>
-            <Amount form={form} field="launcherCpu" label={t('submit.launcherCpu')} max={16} step={0.25} />
-            <Amount
-              form={form}
-              field="launcherMemory"
-              label={t('submit.launcherMemory')}
-              max={64}
-              step={0.5}
-            />
+            <Amount form={form} field="launcherCpu" label={t('submit.launcherCpu')} max={most.cpu} />
+            <Amount form={form} field="launcherMemory" label={t('submit.launcherMemory')} max={most.memory} />
           </Stack>
         </Section>
       )}
       <Section title={launcher ? t('submit.workerResources') : t('submit.resources')}>
         <Stack>
-          <Radio.Group label={t('submit.preset')} value={form.values.preset} onChange={pick}>
+          <Radio.Group label={t('submit.preset')} value={chosen ?? 'custom'} onChange={pick}>
             <SimpleGrid cols={{ base: 2, sm: 4 }} mt={6} spacing="xs">
-              {(['custom', 'small', 'medium', 'large'] as const).map((preset) => (
+              {(['custom', ...PRESETS] as const).map((preset) => (
                 <Radio.Card
                   key={preset}
                   value={preset}
@@ -53,22 +60,24 @@ export function ResourceSection({ form }: { form: UseFormReturnType<Form> }) {
                   <Text size="xs" c="dimmed">
                     {preset === 'custom'
                       ? t('preset.customHint')
-                      : `GPU ${PRESETS[preset].gpu} · CPU ${PRESETS[preset].cpu} · ${PRESETS[preset].memory} GB`}
+                      : amounts({ ...presets[preset], memory: presets[preset].memory * 2 ** 30 })}
                   </Text>
                 </Radio.Card>
               ))}
             </SimpleGrid>
           </Radio.Group>
-          <Amount form={form} field="gpu" label="GPU" max={16} step={1} />
-          <Amount form={form} field="cpu" limit="cpuLimit" label="CPU" max={64} step={0.5} />
+          {(most.gpu > 0 || gpu > 0) && <Amount form={form} field="gpu" label="GPU" max={most.gpu} />}
+          <Amount form={form} field="cpu" limit="cpuLimit" label="CPU" max={most.cpu} />
           <Amount
             form={form}
             field="memory"
             limit="memoryLimit"
             label={t('submit.memory')}
-            max={256}
-            step={0.5}
+            max={most.memory}
           />
+          <Text size="xs" c="dimmed">
+            {t('submit.requestHint')} {most.gpu === 0 && gpu === 0 && t('submit.noGpu')}
+          </Text>
         </Stack>
       </Section>
     </>
@@ -81,10 +90,10 @@ function Amount(props: {
   limit?: 'cpuLimit' | 'memoryLimit';
   label: string;
   max: number;
-  step: number;
 }) {
   const { t } = useTranslation();
-  const { form, field, limit, label, max, step } = props;
+  const { form, field, limit, label, max } = props;
+  const step = field === 'gpu' ? 1 : stepOf(max);
   const min = field === 'gpu' ? 0 : step;
   const alone = field === 'gpu' ? t('submit.count') : t('submit.amount');
   const word = limit === undefined ? alone : t('submit.request');
@@ -93,7 +102,6 @@ function Amount(props: {
     const moved =
       limit !== undefined && (form.values[limit] < value || form.values[limit] === form.values[field]);
     form.setValues({
-      ...(field === 'gpu' || limit !== undefined ? { preset: 'custom' } : {}),
       [field]: value,
       ...(moved && { [limit]: value }),
     });
@@ -107,7 +115,7 @@ function Amount(props: {
         <Slider
           mt={14}
           min={0}
-          max={max}
+          max={Math.max(max, form.values[field])}
           step={step}
           value={form.values[field]}
           onChange={(value) => set(Math.max(min, value))}
@@ -135,7 +143,7 @@ function Amount(props: {
             step={step}
             value={form.values[limit]}
             error={form.errors[limit]}
-            onChange={(value) => form.setValues({ preset: 'custom', [limit]: Number(value) })}
+            onChange={(value) => form.setValues({ [limit]: Number(value) })}
           />
         </Grid.Col>
       )}

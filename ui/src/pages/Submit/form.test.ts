@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { commandOf, curlOf, EMPTY, fieldOf, formOf, hasCode, requestOf } from './form';
+import { commandOf, curlOf, EMPTY, fieldOf, formOf, hasCode, keepable, requestOf, unfinished } from './form';
 
 const form = {
   ...EMPTY,
@@ -42,10 +42,38 @@ describe('the form', () => {
   it('shows an error at its field, rows of lists included', () => {
     const full = { ...form, volumes: [{ name: 'a', pvc: 'a', mountPath: '/a' }] };
     expect(fieldOf('num_nodes', full)).toBe('nodes');
-    expect(fieldOf('env_vars[2].name', full)).toBe('environment.2.name');
+    const environment = ['A', '', 'B'].map((name) => ({ name, value: '' }));
+    expect(fieldOf('env_vars[1].name', { ...full, environment })).toBe('environment.2.name');
     expect(fieldOf('volumes[0].mountPath', full)).toBe('volumes.0.mountPath');
     expect(fieldOf('volumes[1].memory', full)).toBe('sharedMemory');
     expect(fieldOf('spec.trainer', full)).toBeUndefined();
+  });
+
+  it('sends no row before it is filled in, and says which are not', () => {
+    const rows = {
+      ...form,
+      environment: [
+        { name: '', value: '' },
+        { name: '', value: '3' },
+        { name: 'EPOCHS', value: '' },
+      ],
+      volumes: [
+        { name: '', pvc: '', mountPath: '', readOnly: false },
+        { name: 'data', pvc: '', mountPath: '', readOnly: false },
+      ],
+    };
+    expect(requestOf(rows, 'u').env_vars).toEqual([{ name: 'EPOCHS', value: '' }]);
+    expect(requestOf(rows, 'u')).not.toHaveProperty('volumes');
+    expect(unfinished(rows)).toEqual(['environment.1.name', 'volumes.1.pvc', 'volumes.1.mountPath']);
+  });
+
+  it('is kept in the browser without secrets', () => {
+    const secret = {
+      ...form,
+      environment: [{ name: 'HF_TOKEN', value: 'hush' }],
+      repository: 'https://me:hush@host/x.git',
+    };
+    expect(JSON.stringify(keepable(secret))).not.toContain('hush');
   });
 
   it('comes back from its own request', () => {

@@ -1,3 +1,4 @@
+import { withoutPassword, withoutSecrets } from '@/libs/own';
 import type { Schemas } from '@/services/client';
 
 type Request = Schemas['CreateRequest'];
@@ -11,7 +12,6 @@ export interface Form {
   runtime: string;
   multiNode: boolean;
   nodes: number;
-  preset: string;
   gpu: number;
   cpu: number;
   memory: number;
@@ -57,13 +57,6 @@ export function hasLauncher(framework: Framework): boolean {
   return framework === 'horovod';
 }
 
-/** The sizes of the mockup, per node. */
-export const PRESETS = {
-  small: { gpu: 1, cpu: 4, memory: 16 },
-  medium: { gpu: 2, cpu: 8, memory: 32 },
-  large: { gpu: 4, cpu: 16, memory: 64 },
-} as const;
-
 export const EMPTY: Form = {
   namespace: '',
   name: '',
@@ -71,7 +64,6 @@ export const EMPTY: Form = {
   runtime: '',
   multiNode: true,
   nodes: 2,
-  preset: 'custom',
   gpu: 0,
   cpu: 1,
   memory: 1,
@@ -107,12 +99,13 @@ const SHARED_MEMORY = '/dev/shm';
 export function requestOf(form: Form, user: string): Request {
   const nodes = form.multiNode ? form.nodes : 1;
   const volumes = [
-    ...form.volumes,
+    ...form.volumes.filter((one) => blanksOf(one).length === 0),
     ...(form.sharedMemory > 0
       ? [{ name: 'dshm', memory: gibibytes(form.sharedMemory), mountPath: SHARED_MEMORY, readOnly: false }]
       : []),
   ];
-  const selector = form.selector.filter((one) => one.name !== '');
+  const environment = form.environment.filter((one) => blanksOf(one).length === 0);
+  const selector = form.selector.filter((one) => blanksOf(one).length === 0);
   return {
     user_id: user,
     namespace: form.namespace,
@@ -132,7 +125,7 @@ export function requestOf(form: Form, user: string): Request {
     ...(form.imageSource !== 'built-in' && form.image !== '' && { image: form.image }),
     ...codeOf(form),
     ...(form.command !== '' && { command: form.command }),
-    ...(form.environment.length > 0 && { env_vars: form.environment }),
+    ...(environment.length > 0 && { env_vars: environment }),
     ...(volumes.length > 0 && { volumes }),
     ...(selector.length > 0 && {
       node_selector: Object.fromEntries(selector.map((one) => [one.name, one.value])),
@@ -142,6 +135,40 @@ export function requestOf(form: Form, user: string): Request {
     ...(form.ttlSeconds !== '' && { ttl_seconds_after_finished: form.ttlSeconds }),
     ...(form.deadlineSeconds !== '' && { deadline_seconds: form.deadlineSeconds }),
     ...(form.priority !== '' && { priority: form.priority }),
+  };
+}
+
+type Row = Form['environment' | 'volumes' | 'selector'][number];
+
+/** What a row lacks to mean something; such a row is no part of the request yet. */
+function blanksOf(row: Row): string[] {
+  if (!('mountPath' in row)) return row.name === '' ? ['name'] : [];
+  const source = row.pvc ?? row.configMap ?? row.hostPath ?? row.memory ?? '';
+  return [
+    ...(row.name === '' ? ['name'] : []),
+    ...(source === '' ? ['pvc'] : []),
+    ...(row.mountPath === '' ? ['mountPath'] : []),
+  ];
+}
+
+const LISTS = ['environment', 'volumes', 'selector'] as const;
+
+/** The empty fields of rows that were begun and not finished: nothing may be submitted without them. */
+export function unfinished(form: Form): string[] {
+  return LISTS.flatMap((list) =>
+    form[list].flatMap((row, index) => {
+      const begun = Object.values(row).some((value) => typeof value === 'string' && value !== '');
+      return begun ? blanksOf(row).map((field) => `${list}.${index}.${field}`) : [];
+    }),
+  );
+}
+
+/** The form as it may stay in the browser: without secrets. */
+export function keepable(form: Form): Form {
+  return {
+    ...form,
+    environment: withoutSecrets(form.environment),
+    repository: withoutPassword(form.repository),
   };
 }
 
@@ -264,11 +291,12 @@ const FIELDS: Record<string, keyof Form> = {
 export function fieldOf(path: string, form: Form): string | undefined {
   const item = /^(env_vars|volumes)\[(\d+)\](?:\.(\w+))?/.exec(path);
   if (item === null) return FIELDS[path];
-  const [, list, index = '0', field] = item;
-  if (list === 'env_vars') return `environment.${index}.${field ?? 'name'}`;
-  // Shared memory is the last volume of the request and no row of the form.
-  if (Number(index) >= form.volumes.length) return 'sharedMemory';
-  return `volumes.${index}.${field ?? 'name'}`;
+  const [, list, at = '0', field = 'name'] = item;
+  const rows = list === 'env_vars' ? 'environment' : 'volumes';
+  // The request has only the rows that are filled in; shared memory is its last volume and no row of the form.
+  const sent = form[rows].flatMap((row, index) => (blanksOf(row).length === 0 ? [index] : []));
+  const index = sent[Number(at)];
+  return index === undefined ? 'sharedMemory' : `${rows}.${index}.${field}`;
 }
 
 /** The same request for a terminal. */
@@ -306,11 +334,11 @@ function quoted(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-function gibibytes(value: number): string {
+export function gibibytes(value: number): string {
   return Number.isInteger(value) ? `${value}Gi` : `${Math.round(value * 1024)}Mi`;
 }
 
-function inGibibytes(quantity: string): number {
+export function inGibibytes(quantity: string): number {
   const match = /^([\d.]+)([KMGT]i?)?$/.exec(quantity);
   if (match === null) return 1;
   const scale: Record<string, number> = {

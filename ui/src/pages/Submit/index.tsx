@@ -2,10 +2,11 @@ import { Button, Grid, Group, Stack, Text, Title } from '@mantine/core';
 import { useForm } from '@mantine/form';
 import { useHotkeys } from '@mantine/hooks';
 import { notifications } from '@mantine/notifications';
-import { useEffect, useMemo, useRef } from 'react';
+import { useEffect, useMemo, useRef, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { useNavigate, useSearchParams } from 'react-router';
 
+import { useConfirm } from '@/components/confirm';
 import { ErrorNote } from '@/components/ErrorNote';
 import { Keys } from '@/components/Keys';
 import { useSettled } from '@/libs/debounced';
@@ -16,7 +17,8 @@ import { cloneOf, useCreate, useFit, usePreview } from '@/services/jobs';
 import { useRuntimes } from '@/services/places';
 
 import { CodeSection } from './CodeSection';
-import { EMPTY, fieldOf, type Form, formOf, FRAMEWORKS, hasCode, requestOf } from './form';
+import { keep, kept, useDraft } from './draft';
+import { EMPTY, fieldOf, type Form, formOf, FRAMEWORKS, hasCode, requestOf, unfinished } from './form';
 import { FrameworkSection } from './FrameworkSection';
 import { rememberImage } from './images';
 import { ImageSection } from './ImageSection';
@@ -26,8 +28,6 @@ import { ResourceSection } from './ResourceSection';
 import classes from './Submit.module.css';
 import { Templates } from './Templates';
 
-const LAST = 'astrago.last-request';
-
 /** What stands in for the code until there is some, so that the preview has something to show from the start. */
 const STAND_IN = '# train.py\n';
 
@@ -36,13 +36,17 @@ export function Submit({ me }: { me: Schemas['WhoAmI'] }) {
   const navigate = useNavigate();
   const refused = useRefusal();
   const [search] = useSearchParams();
+  const ask = useConfirm();
+  const clone = search.get('clone');
+  const wanted = search.get('runtime');
   const initial = useMemo(() => ({ ...EMPTY, namespace: me.namespace ?? 'default' }), [me]);
-  const form = useForm<Form>({ initialValues: initial });
+  // What one was typing is there again, unless something else was asked for.
+  const [draft] = useState(() => (clone === null && wanted === null ? kept(me.user, 'draft') : undefined));
+  const form = useForm<Form>({ initialValues: draft ?? initial });
   const create = useCreate();
   // One key per filled form: pressing the button twice, or again after a lost answer, makes one job.
   const attempt = useRef(crypto.randomUUID());
 
-  const clone = search.get('clone');
   const { setValues } = form;
   useEffect(() => {
     if (clone === null) return;
@@ -54,7 +58,6 @@ export function Submit({ me }: { me: Schemas['WhoAmI'] }) {
   }, [clone, setValues]);
 
   // From the catalogue: a runtime, and the framework that it is for.
-  const wanted = search.get('runtime');
   const runtimes = useRuntimes();
   const runtime = runtimes.data?.find((one) => one.name === wanted);
   useEffect(() => {
@@ -70,6 +73,7 @@ export function Submit({ me }: { me: Schemas['WhoAmI'] }) {
     const standing: Form = { ...settled, codeSource: 'editor', code: STAND_IN };
     return requestOf(hasCode(settled) ? settled : standing, me.user);
   }, [settled, me.user]);
+  useDraft(me.user, settled, initial, clone === null && wanted === null);
   const preview = usePreview(shown);
   const fit = useFit(shown);
 
@@ -91,25 +95,55 @@ export function Submit({ me }: { me: Schemas['WhoAmI'] }) {
     );
   }, [problems, setErrors, refused]);
 
-  const submit = () =>
+  const submit = () => {
+    const blanks = unfinished(form.values);
+    if (blanks.length > 0) {
+      form.setErrors(Object.fromEntries(blanks.map((field) => [field, t('refusal.required')])));
+      return;
+    }
     create.mutate(
       { request, key: attempt.current },
       {
         onSuccess: (created) => {
-          localStorage.setItem(LAST, JSON.stringify(request));
-          rememberImage(request.image);
-          attempt.current = crypto.randomUUID();
+          keep(me.user, 'last', form.values);
+          keep(me.user, 'draft', undefined);
+          rememberImage(me.user, request.image);
           void navigate(ROUTES.job.path(created.namespace, created.trainjob_name));
         },
       },
     );
-  const last = localStorage.getItem(LAST);
+  };
+  const last = kept(me.user, 'last');
 
   const formElement = useRef<HTMLFormElement>(null);
   useHotkeys([['mod+Enter', () => formElement.current?.requestSubmit()]], []);
-  const pick = (values: Partial<Form>) => {
-    form.setValues(values);
+  const fill = (next: Partial<Form>) => {
+    form.setValues(next);
     form.clearErrors();
+    create.reset();
+  };
+  // The code of a template may go; what somebody typed goes only when they say so.
+  const given = useRef('');
+  const pick = (next: Partial<Form>) => {
+    const replace = () => {
+      given.current = next.code ?? '';
+      fill(next);
+    };
+    const { code, codeSource } = form.values;
+    if (codeSource !== 'editor' || code.trim() === '' || code === given.current || code === next.code)
+      replace();
+    else
+      ask({
+        title: t('submit.replaceTitle'),
+        text: t('submit.replaceText'),
+        confirm: t('submit.replace'),
+        danger: true,
+        onConfirm: replace,
+      });
+  };
+  const reset = () => {
+    keep(me.user, 'draft', undefined);
+    fill(initial);
   };
 
   return (
@@ -124,15 +158,14 @@ export function Submit({ me }: { me: Schemas['WhoAmI'] }) {
         <div>
           <Title order={2}>{t('submit.title')}</Title>
           <Text size="sm" c="dimmed">
-            {clone === null ? t('submit.hint') : t('submit.cloneOf', { name: clone.split('/')[1] })}
+            {clone !== null
+              ? t('submit.cloneOf', { name: clone.split('/')[1] })
+              : draft !== undefined
+                ? t('submit.draft')
+                : t('submit.hint')}
           </Text>
         </div>
-        <Templates
-          onPick={pick}
-          onLast={
-            last === null ? undefined : () => pick(formOf(JSON.parse(last) as Schemas['CreateRequest']))
-          }
-        />
+        <Templates onPick={pick} onLast={last === undefined ? undefined : () => pick(last)} />
       </Group>
       <Grid gap="md">
         <Grid.Col span={{ base: 12, lg: 7 }}>
@@ -140,24 +173,33 @@ export function Submit({ me }: { me: Schemas['WhoAmI'] }) {
             <FrameworkSection form={form} />
             <CodeSection form={form} />
             <ResourceSection form={form} />
-            <ImageSection form={form} />
+            <ImageSection form={form} user={me.user} />
             <MoreSection form={form} />
-            {create.error !== null && <ErrorNote error={create.error} />}
           </Stack>
+          {/* It sticks to the edge of the window, and what the server says to the button with it. */}
           <div className={classes.bar}>
-            <Button type="submit" loading={create.isPending} disabled={!ready}>
-              {t('submit.submit')}
-            </Button>
-            <Button variant="default" onClick={() => pick(initial)}>
-              {t('submit.reset')}
-            </Button>
-            <Text size="sm" c="dimmed" ml="auto">
-              {ready ? <Keys of="Ctrl Enter" /> : t('submit.needsCode')}
-            </Text>
+            {create.error !== null && <ErrorNote error={create.error} />}
+            <Group gap="xs">
+              <Button type="submit" loading={create.isPending} disabled={!ready}>
+                {t('submit.submit')}
+              </Button>
+              <Button variant="default" onClick={reset}>
+                {t('submit.reset')}
+              </Button>
+              <Text size="sm" c="dimmed" ml="auto">
+                {ready ? <Keys of="Ctrl Enter" /> : t('submit.needsCode')}
+              </Text>
+            </Group>
           </div>
         </Grid.Col>
         <Grid.Col span={{ base: 12, lg: 5 }}>
-          <PreviewPane request={request} preview={preview.data} error={preview.error} fit={fit.data} />
+          <PreviewPane
+            form={settled}
+            request={request}
+            preview={preview.data}
+            error={preview.error}
+            fit={fit.data}
+          />
         </Grid.Col>
       </Grid>
     </form>

@@ -15,7 +15,6 @@ const small: Partial<Form> = {
   codeSource: 'editor',
   multiNode: true,
   nodes: 2,
-  preset: 'custom',
   gpu: 0,
   cpu: 0.25,
   cpuLimit: 1,

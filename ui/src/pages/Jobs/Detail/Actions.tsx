@@ -1,4 +1,4 @@
-import { Button, Group, Text, useMatches } from '@mantine/core';
+import { Button, Group, useMatches } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { IconCopy, IconPlayerPause, IconPlayerPlay, IconRefresh, IconTrash } from '@tabler/icons-react';
 import { useTranslation } from 'react-i18next';
@@ -10,38 +10,19 @@ import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
 import { type Action, useJobAction } from '@/services/jobs';
 
-/** What can be done with the job in its present state. What loses something is asked first; the rest can be undone. */
+/** What can be done with the job in its present state. What loses something is asked first. */
 export function Actions({ job }: { job: Schemas['JobDetail'] }) {
   const { t } = useTranslation();
   const navigate = useNavigate();
   const action = useJobAction();
   const ask = useConfirm();
 
-  const act = (what: Action, undo?: Action) =>
+  const act = (what: Action) =>
     action.mutate(
       { key: job, action: what },
       {
         onSuccess: (made) => {
-          const id = notifications.show({
-            autoClose: undo === undefined ? 4000 : 10_000,
-            message: (
-              <Group justify="space-between" wrap="nowrap">
-                <Text size="sm">{t(`action.done.${what}`, { name: job.name })}</Text>
-                {undo !== undefined && (
-                  <Button
-                    size="compact-xs"
-                    variant="light"
-                    onClick={() => {
-                      notifications.hide(id);
-                      act(undo);
-                    }}
-                  >
-                    {t('action.undo')}
-                  </Button>
-                )}
-              </Group>
-            ),
-          });
+          notifications.show({ message: t(`action.done.${what}`, { name: job.name }) });
           if (what === 'delete') void navigate(ROUTES.jobs);
           // Started again, it is a job of its own.
           if (what === 'restart' && made !== undefined)
@@ -50,7 +31,7 @@ export function Actions({ job }: { job: Schemas['JobDetail'] }) {
         onError: (error) => notifications.show({ color: 'red', message: error.message }),
       },
     );
-  const confirm = (what: 'restart' | 'delete') =>
+  const confirm = (what: 'suspend' | 'restart' | 'delete') =>
     ask({
       title: t(`action.confirm.${what}`, { name: job.name }),
       text: t(`action.confirmText.${what}`),
@@ -68,13 +49,14 @@ export function Actions({ job }: { job: Schemas['JobDetail'] }) {
       job.state !== 'Suspended' && {
         what: 'suspend' as const,
         icon: IconPlayerPause,
-        onClick: () => act('suspend', 'resume'),
+        // One that has not begun has nothing to lose.
+        onClick: () => (job.state === 'Pending' ? act('suspend') : confirm('suspend')),
       },
     !stopped &&
       job.state === 'Suspended' && {
         what: 'resume' as const,
         icon: IconPlayerPlay,
-        onClick: () => act('resume', 'suspend'),
+        onClick: () => act('resume'),
       },
     { what: 'restart' as const, icon: IconRefresh, onClick: () => confirm('restart') },
     {

@@ -7,7 +7,7 @@ import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
 import { useJobMetrics } from '@/services/jobs';
 
-import { chartsOf } from './charts';
+import { chartsOf, isCurve } from './charts';
 
 const Curve = lazy(() => import('@/components/Curve').then((module) => ({ default: module.Curve })));
 
@@ -16,9 +16,14 @@ export function Headline({ job }: { job: Schemas['JobDetail'] }) {
   const { t } = useTranslation();
   const metrics = useJobMetrics(job);
   const chart = useMemo(() => {
-    const charts = chartsOf([job.name], [metrics.data], 'step');
-    return charts.find((one) => /loss/i.test(one.name)) ?? charts[0];
-  }, [job.name, metrics.data]);
+    const [first] = chartsOf([job.name], [metrics.data], {
+      axis: 'step',
+      workers: 'mean',
+      mean: t('metrics.mean'),
+    });
+    // One number is no curve: most likely a setting that was printed once.
+    return first !== undefined && isCurve(first) ? first : undefined;
+  }, [job.name, metrics.data, t]);
   if (
     job.metrics.length === 0 ||
     metrics.error !== null ||

@@ -1,131 +1,52 @@
-import {
-  Card,
-  Group,
-  MultiSelect,
-  SegmentedControl,
-  SimpleGrid,
-  Skeleton,
-  Slider,
-  Stack,
-  Text,
-  Title,
-} from '@mantine/core';
-import { IconChartLine, IconGitCompare } from '@tabler/icons-react';
-import { useQueries } from '@tanstack/react-query';
-import { useMemo, useState } from 'react';
+import { Anchor, Card, MultiSelect, SimpleGrid, Stack, Text, Title } from '@mantine/core';
+import { IconGitCompare } from '@tabler/icons-react';
+import { useMemo } from 'react';
 import { useTranslation } from 'react-i18next';
+import { Link, useSearchParams } from 'react-router';
 
 import { Curve, type Series } from '@/components/Curve';
-import { Empty } from '@/components/Empty';
 import { isFinished } from '@/libs/state';
-import { answered, client, type Schemas } from '@/services/client';
+import { ROUTES } from '@/routes';
+import type { Schemas } from '@/services/client';
 import { type JobKey, useJobs, useJobUsage } from '@/services/jobs';
 
-import { chartsOf } from './charts';
+import { Curves } from './Curves';
 
-/** Curves of everything the job reports, one per worker, and beside them those of other jobs to compare with. */
+/** Curves of everything the job reports, and beside them those of other jobs to compare with. */
 export function Metrics({ jobKey, job }: { jobKey: JobKey; job: Schemas['JobDetail'] }) {
   const { t } = useTranslation();
-  const [smoothing, setSmoothing] = useState(0);
-  const [axis, setAxis] = useState<'step' | 'time'>('step');
-  const [others, setOthers] = useState<string[]>([]);
-  const jobs = useJobs({ namespace: jobKey.namespace });
-  const live = !isFinished(job.state);
-  const names = useMemo(() => [jobKey.name, ...others], [jobKey.name, others]);
-  const loaded = useQueries({
-    queries: names.map((name) => ({
-      queryKey: ['job', { namespace: jobKey.namespace, name }, 'metrics'],
-      queryFn: () =>
-        answered(
-          client.GET('/api/trainjobs/{name}/metrics', {
-            params: { path: { name }, query: { namespace: jobKey.namespace } },
-          }),
-        ),
-      refetchInterval: live ? 5_000 : (false as const),
-    })),
-    combine: dataOf,
-  });
-  const charts = useMemo(() => chartsOf(names, loaded, axis), [names, loaded, axis]);
-
+  // In the address, so that it can be shared and is there after a reload.
+  const [search, setSearch] = useSearchParams();
+  const compared = search.get('with') ?? '';
+  const others = useMemo(() => compared.split(',').filter(Boolean), [compared]);
+  const { namespace, name } = jobKey;
+  const jobs = useJobs({ namespace });
+  const keys = useMemo(
+    () => [name, ...others].map((one) => ({ namespace, name: one })),
+    [namespace, name, others],
+  );
   return (
     <Stack>
-      <Group gap="lg" justify="space-between">
-        <Group gap="sm">
-          <MultiSelect
-            size="xs"
-            w={{ base: '100%', xs: 320 }}
-            aria-label={t('metrics.compare')}
-            placeholder={others.length === 0 ? t('metrics.compare') : ''}
-            data={(jobs.data?.items ?? []).map((one) => one.name).filter((name) => name !== jobKey.name)}
-            value={others}
-            onChange={setOthers}
-            nothingFoundMessage={t('metrics.noOther')}
-            leftSection={<IconGitCompare size={15} />}
-            searchable
-            clearable
-            maxValues={6}
-          />
-          <SegmentedControl
-            size="xs"
-            aria-label={t('metrics.axis')}
-            data={[
-              { value: 'step', label: t('metrics.step') },
-              { value: 'time', label: t('metrics.time') },
-            ]}
-            value={axis}
-            onChange={(value) => setAxis(value as 'step' | 'time')}
-          />
-        </Group>
-        <Group gap="sm" wrap="nowrap">
-          <Text size="xs" c="dimmed">
-            {t('metrics.smoothing')}
-          </Text>
-          <Slider
-            w={140}
-            size="sm"
-            min={0}
-            max={0.95}
-            step={0.05}
-            value={smoothing}
-            onChange={setSmoothing}
-            thumbLabel={t('metrics.smoothing')}
-            label={(value) => value.toFixed(2)}
-          />
-          <Text size="xs" w={28} className="numbers">
-            {smoothing.toFixed(2)}
-          </Text>
-        </Group>
-      </Group>
-      {loaded[0] === undefined ? (
-        <SimpleGrid cols={{ base: 1, lg: 2 }}>
-          <Skeleton h={270} />
-          <Skeleton h={270} />
-        </SimpleGrid>
-      ) : charts.length === 0 ? (
-        <Empty title={t('metrics.none')} icon={IconChartLine}>
-          {t('metrics.noneHint')}
-        </Empty>
-      ) : (
-        <SimpleGrid cols={{ base: 1, lg: 2 }}>
-          {charts.map((chart) => (
-            <Card key={chart.name} padding="sm" data-metric={chart.name}>
-              <Curve
-                title={chart.name}
-                series={chart.series}
-                smoothing={smoothing}
-                group={axis}
-                time={axis === 'time'}
-                xLabel={axis === 'time' ? t('metrics.time') : t('metrics.step')}
-              />
-            </Card>
-          ))}
-        </SimpleGrid>
-      )}
-      {charts.length > 0 && (
-        <Text size="xs" c="dimmed">
-          {t('metrics.hint')}
-        </Text>
-      )}
+      <Curves jobs={keys} live={!isFinished(job.state)}>
+        <MultiSelect
+          size="xs"
+          w={{ base: '100%', xs: 320 }}
+          aria-label={t('metrics.compare')}
+          placeholder={others.length === 0 ? t('metrics.compare') : ''}
+          data={(jobs.data?.items ?? []).map((one) => one.name).filter((one) => one !== name)}
+          value={others}
+          onChange={(next) => setSearch(next.length === 0 ? {} : { with: next.join(',') }, { replace: true })}
+          nothingFoundMessage={t('metrics.noOther')}
+          leftSection={<IconGitCompare size={15} />}
+          searchable
+          clearable
+        />
+        {others.length > 0 && (
+          <Anchor component={Link} size="sm" to={ROUTES.compared(keys)}>
+            {t('compare.settings')}
+          </Anchor>
+        )}
+      </Curves>
       {(job.metrics_left_out ?? 0) > 0 && (
         <Text size="xs" c="dimmed">
           {t('metrics.leftOut', { count: job.metrics_left_out ?? 0 })}
@@ -180,9 +101,4 @@ function UsageCharts({ job }: { job: Schemas['JobDetail'] }) {
       </SimpleGrid>
     </>
   );
-}
-
-/** Stable, so that equal answers do not draw the charts anew. */
-function dataOf<T>(answers: { data?: T | undefined }[]): (T | undefined)[] {
-  return answers.map((answer) => answer.data);
 }

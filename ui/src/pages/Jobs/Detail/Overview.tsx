@@ -6,11 +6,13 @@ import { Facts } from '@/components/Facts';
 import { Section } from '@/components/Section';
 import { Moment } from '@/components/Time';
 import { amounts } from '@/libs/amounts';
+import { withoutSecrets } from '@/libs/own';
 import { useSaying } from '@/libs/saying';
 import { isFinished } from '@/libs/state';
 import { useStep } from '@/libs/step';
 import { duration } from '@/libs/time';
 import type { Schemas } from '@/services/client';
+import { useJobForm } from '@/services/jobs';
 
 import classes from './Detail.module.css';
 import { Headline } from './Headline';
@@ -86,7 +88,12 @@ function Training({ job, progress }: { job: Job; progress: Schemas['Progress'] }
 function Details({ job }: { job: Job }) {
   const { t } = useTranslation();
   const say = useSaying();
-  const command = job.command.join(' ').trim();
+  const form = useJobForm(job).data;
+  // As it was typed, where that is known; the container's own has the shell around it.
+  const command = (form?.command ?? job.command.join(' ')).trim();
+  const variables = withoutSecrets(
+    (form?.env_vars ?? []).map(({ name, value }) => ({ name, value: value ?? '' })),
+  );
   const facts: [string, ReactNode][] = [
     // What is said at the top is not said again.
     ...(job.failure == null && job.waiting == null
@@ -104,6 +111,26 @@ function Details({ job }: { job: Job }) {
     [t('job.started'), <Moment key="started" time={job.started_at} />],
     [t('job.completed'), <Moment key="completed" time={job.completed_at} />],
     [t('job.cost'), t('job.costText', usedOf(job.usage))],
+    ...(variables.length > 0
+      ? [
+          [t('submit.environment'), variables.map(({ name, value }) => `${name}=${value}`).join('\n')] as [
+            string,
+            ReactNode,
+          ],
+        ]
+      : []),
+    ...((form?.volumes ?? []).length > 0
+      ? [
+          [
+            t('submit.volumes'),
+            (form?.volumes ?? [])
+              .map(
+                (one) => `${one.mountPath} ← ${one.pvc ?? one.hostPath ?? one.configMap ?? one.memory ?? ''}`,
+              )
+              .join('\n'),
+          ] as [string, ReactNode],
+        ]
+      : []),
     [
       t('job.command'),
       command === '' ? (

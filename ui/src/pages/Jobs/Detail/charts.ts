@@ -1,28 +1,92 @@
 import type { Series } from '@/components/Curve';
 import type { Schemas } from '@/services/client';
 
-/** A chart for each metric, a line for each worker of each job. */
+/** Of several workers: their mean with the space between them, the first alone, or a line for each. */
+export const WORKERS = ['mean', 'first', 'all'] as const;
+export type Workers = (typeof WORKERS)[number];
+
+interface Options {
+  axis: 'step' | 'time';
+  workers: Workers;
+  /** What the mean is called where only one job is shown. */
+  mean: string;
+}
+
+/** A chart for each metric, the most wanted first, with the lines of each job. */
 export function chartsOf(
   names: string[],
   loaded: (Schemas['Metric'][] | undefined)[],
-  axis: 'step' | 'time',
-) {
+  { axis, workers, mean }: Options,
+): Chart[] {
   const charts = new Map<string, Series[]>();
   names.forEach((name, index) => {
     for (const metric of loaded[index] ?? []) {
-      const workers = [...new Set((metric.points ?? []).map((point) => point.worker))].sort((a, b) => a - b);
-      for (const worker of workers) {
-        const points = (metric.points ?? [])
-          .filter((point) => point.worker === worker)
-          .map((point, order) => ({
-            x: axis === 'time' ? Date.parse(point.time) : (point.step ?? order),
-            // What JSON has no number for comes by its name.
-            y: Number(point.value),
-          }));
-        const label = names.length > 1 ? `${name} #${worker}` : `#${worker}`;
-        charts.set(metric.name, [...(charts.get(metric.name) ?? []), { label, points }]);
-      }
+      const lines = linesOf(metric, axis);
+      const several = lines.length > 1;
+      const prefix = names.length > 1 ? name : '';
+      const shown =
+        several && workers === 'mean'
+          ? [{ label: prefix || mean, ...meanOf(lines) }]
+          : (workers === 'all' ? lines : lines.slice(0, 1)).map(({ worker, points }) => ({
+              label: workers === 'all' || prefix === '' ? `${prefix} #${worker}`.trim() : prefix,
+              points,
+            }));
+      charts.set(metric.name, [...(charts.get(metric.name) ?? []), ...shown]);
     }
   });
-  return [...charts].map(([name, series]) => ({ name, series }));
+  return [...charts]
+    .map(([name, series]) => ({ name, series }))
+    .toSorted((one, other) => rankOf(one) - rankOf(other));
+}
+
+interface Line {
+  worker: number;
+  points: { x: number; y: number; step: number }[];
+}
+
+/** The points of each worker. What JSON has no number for comes by its name. */
+function linesOf(metric: Schemas['Metric'], axis: 'step' | 'time'): Line[] {
+  const all = new Map<number, Line['points']>();
+  for (const { worker, time, step, value } of metric.points ?? []) {
+    const points = all.get(worker) ?? [];
+    const at = step ?? points.length;
+    points.push({ x: axis === 'time' ? Date.parse(time) : at, y: Number(value), step: at });
+    all.set(worker, points);
+  }
+  return [...all].map(([worker, points]) => ({ worker, points })).toSorted((a, b) => a.worker - b.worker);
+}
+
+/** The mean at each step of the first worker, and how far apart the workers are there. */
+function meanOf(lines: Line[]): Pick<Series, 'points' | 'band'> {
+  const at = lines.map((line) => new Map(line.points.map((point) => [point.step, point.y])));
+  const spread = (lines[0]?.points ?? []).map(({ x, step }) => {
+    const values = at.flatMap((values) => values.get(step) ?? []);
+    return { x, values };
+  });
+  return {
+    points: spread.map(({ x, values }) => ({
+      x,
+      y: values.reduce((sum, value) => sum + value, 0) / values.length,
+    })),
+    band: spread.map(({ values }) => ({ low: Math.min(...values), high: Math.max(...values) })),
+  };
+}
+
+interface Chart {
+  name: string;
+  series: Series[];
+}
+
+/** Names of what is set before the training, which is printed but does not move. */
+const SETTING = /batch_?size|^(lr|learning_rate|epochs?|steps?|seed|rank|world_?size|workers?|nodes?)$/i;
+
+export function isCurve({ series }: Chart): boolean {
+  return series.some((one) => one.points.length > 1);
+}
+
+/** What people look for comes first: the loss, then what moves, then what was printed once or is a setting. */
+function rankOf(chart: Chart): number {
+  if (!isCurve(chart)) return 3;
+  if (SETTING.test(chart.name)) return 2;
+  return /loss/i.test(chart.name) ? 0 : 1;
 }

@@ -17,7 +17,6 @@ import {
   IconCheck,
   IconCode,
   IconCopy,
-  IconEye,
   IconFileText,
   IconLayoutDashboard,
   IconTerminal2,
@@ -27,8 +26,11 @@ import { useTranslation } from 'react-i18next';
 import { Link, useNavigate, useParams } from 'react-router';
 
 import { ErrorNote } from '@/components/ErrorNote';
+import { NotFound } from '@/components/NotFound';
 import { StateBadge } from '@/components/StateBadge';
+import { shownState } from '@/libs/state';
 import { ROUTES } from '@/routes';
+import { ApiError } from '@/services/client';
 import { useJob, useLiveJobs } from '@/services/jobs';
 
 import { Actions } from './Actions';
@@ -40,21 +42,19 @@ const Logs = lazy(() => import('./Logs').then((tab) => ({ default: tab.Logs })))
 const Metrics = lazy(() => import('./Metrics').then((tab) => ({ default: tab.Metrics })));
 const Events = lazy(() => import('./Events').then((tab) => ({ default: tab.Events })));
 const Code = lazy(() => import('./Code').then((tab) => ({ default: tab.Code })));
-const Preview = lazy(() => import('./Preview').then((tab) => ({ default: tab.Preview })));
-const Manifest = lazy(() => import('./Manifest').then((tab) => ({ default: tab.Manifest })));
+const Advanced = lazy(() => import('./Advanced').then((tab) => ({ default: tab.Advanced })));
 
-const TABS = ['overview', 'logs', 'metrics', 'events', 'code', 'manifest', 'preview'] as const;
+const TABS = ['overview', 'logs', 'metrics', 'events', 'code', 'advanced'] as const;
 const ICONS = {
   overview: IconLayoutDashboard,
   logs: IconTerminal2,
   metrics: IconChartLine,
   events: IconBolt,
   code: IconCode,
-  manifest: IconFileText,
-  preview: IconEye,
+  advanced: IconFileText,
 } as const;
 
-/** One job: what it does, why it waits or failed, its nodes, logs, curves, events and YAML. */
+/** One job: what it does, why it waits or failed, its nodes, logs, curves, events, code and YAML. */
 export function JobDetail() {
   const { t } = useTranslation();
   const navigate = useNavigate();
@@ -63,6 +63,8 @@ export function JobDetail() {
   const key = { namespace, name };
   const job = useJob(key);
   useLiveJobs();
+
+  if (job.error instanceof ApiError && job.error.status === 404) return <NotFound job={name} />;
 
   return (
     <Stack gap="md">
@@ -82,7 +84,7 @@ export function JobDetail() {
             </Title>
             <Copy name={name} />
             {job.data !== undefined ? (
-              <StateBadge state={job.data.state} />
+              <StateBadge state={shownState(job.data)} />
             ) : (
               job.error === null && <Skeleton h={20} w={80} />
             )}
@@ -95,7 +97,7 @@ export function JobDetail() {
         </Group>
       </div>
       {job.error !== null && <ErrorNote error={job.error} onRetry={() => void job.refetch()} />}
-      {job.data?.failure != null && <FailureNote failure={job.data.failure} jobKey={key} />}
+      {job.data?.failure != null && <FailureNote failure={job.data.failure} job={job.data} />}
       {job.data?.waiting != null && <WaitingNote waiting={job.data.waiting} jobKey={key} />}
       <Tabs
         value={tab}
@@ -123,8 +125,7 @@ export function JobDetail() {
           </Tabs.Panel>
           <Tabs.Panel value="events">{tab === 'events' && <Events jobKey={key} />}</Tabs.Panel>
           <Tabs.Panel value="code">{tab === 'code' && <Code jobKey={key} />}</Tabs.Panel>
-          <Tabs.Panel value="preview">{tab === 'preview' && <Preview jobKey={key} />}</Tabs.Panel>
-          <Tabs.Panel value="manifest">{tab === 'manifest' && <Manifest jobKey={key} />}</Tabs.Panel>
+          <Tabs.Panel value="advanced">{tab === 'advanced' && <Advanced jobKey={key} />}</Tabs.Panel>
         </Suspense>
       </Tabs>
     </Stack>

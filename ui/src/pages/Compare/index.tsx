@@ -1,0 +1,137 @@
+import { Anchor, Badge, CloseButton, Group, Stack, Switch, Table, Text, Title } from '@mantine/core';
+import { IconGitCompare } from '@tabler/icons-react';
+import { useQueries } from '@tanstack/react-query';
+import { useMemo, useState } from 'react';
+import { useTranslation } from 'react-i18next';
+import { Link, useNavigate, useSearchParams } from 'react-router';
+
+import { Empty } from '@/components/Empty';
+import { Section } from '@/components/Section';
+import { StateBadge } from '@/components/StateBadge';
+import { isFinished, shownState } from '@/libs/state';
+import { duration } from '@/libs/time';
+import { Curves } from '@/pages/Jobs/Detail/Curves';
+import { ROUTES } from '@/routes';
+import { formOf, jobOf, type JobKey, useLiveJobs } from '@/services/jobs';
+
+import { resultsOf, rowsOf, settingsOf } from './settings';
+
+/** Any number of jobs side by side: their curves in the same charts, and in what they differ. The address says which. */
+export function Compare() {
+  const { t } = useTranslation();
+  const [search] = useSearchParams();
+  const navigate = useNavigate();
+  const asked = search.getAll('job').join(' ');
+  const keys = useMemo<JobKey[]>(
+    () =>
+      asked
+        .split(' ')
+        .filter(Boolean)
+        .map((one) => {
+          const [namespace = '', name = ''] = one.split('/');
+          return { namespace, name };
+        }),
+    [asked],
+  );
+  useLiveJobs();
+  const jobs = useQueries({ queries: keys.map((key) => jobOf(key)) });
+  const forms = useQueries({ queries: keys.map((key) => formOf(key)) });
+  const [onlyDifferent, setOnlyDifferent] = useState(false);
+
+  const words = { last: (name: string) => t('compare.last', { name }), size: t('job.perNode') };
+  const results = rowsOf(
+    jobs.map(({ data }) => {
+      if (data === undefined) return undefined;
+      const lines = resultsOf(data, words);
+      lines.set(t('jobs.duration'), duration(data.duration_seconds * 1000));
+      return lines;
+    }),
+  );
+  const settings = rowsOf(forms.map(({ data }) => (data === undefined ? undefined : settingsOf(data))));
+  const without = (at: number) =>
+    void navigate(ROUTES.compared(keys.filter((_, index) => index !== at)), { replace: true });
+
+  return (
+    <Stack>
+      <Title order={2}>{t('compare.title')}</Title>
+      {keys.length === 0 ? (
+        <Empty title={t('compare.none')} icon={IconGitCompare}>
+          {t('compare.noneHint')}
+        </Empty>
+      ) : (
+        <>
+          <Section
+            title={t('compare.settings')}
+            tools={
+              <Switch
+                size="xs"
+                label={t('compare.onlyDifferent')}
+                checked={onlyDifferent}
+                onChange={(event) => setOnlyDifferent(event.currentTarget.checked)}
+              />
+            }
+          >
+            <Table.ScrollContainer minWidth={180 + 180 * keys.length} type="native">
+              <Table verticalSpacing={4} className="numbers">
+                <Table.Thead>
+                  <Table.Tr>
+                    <Table.Td />
+                    {keys.map(({ namespace, name }, at) => {
+                      const job = jobs[at]?.data;
+                      return (
+                        <Table.Th key={`${namespace}/${name}`} scope="col" style={{ whiteSpace: 'normal' }}>
+                          <Group gap={4} wrap="nowrap" align="center">
+                            <Anchor
+                              component={Link}
+                              to={ROUTES.job.path(namespace, name)}
+                              size="sm"
+                              style={{ overflowWrap: 'anywhere' }}
+                            >
+                              {name}
+                            </Anchor>
+                            <CloseButton
+                              size="xs"
+                              aria-label={t('compare.without', { name })}
+                              onClick={() => without(at)}
+                            />
+                          </Group>
+                          {job !== undefined && <StateBadge state={shownState(job)} />}
+                          {jobs[at]?.error != null && <Badge color="gray">{t('compare.missing')}</Badge>}
+                        </Table.Th>
+                      );
+                    })}
+                  </Table.Tr>
+                </Table.Thead>
+                <Table.Tbody>
+                  {[...results, ...settings]
+                    .filter((row) => row.differs || !onlyDifferent)
+                    .map((row) => (
+                      <Table.Tr
+                        key={row.name}
+                        data-setting={row.name}
+                        data-differs={(row.differs && keys.length > 1) || undefined}
+                        bg={row.differs && keys.length > 1 ? 'var(--mantine-color-yellow-light)' : undefined}
+                      >
+                        <Table.Th scope="row">{row.name}</Table.Th>
+                        {row.values.map((value, at) => (
+                          <Table.Td key={at} style={{ overflowWrap: 'anywhere' }}>
+                            {value ?? '–'}
+                          </Table.Td>
+                        ))}
+                      </Table.Tr>
+                    ))}
+                </Table.Tbody>
+              </Table>
+            </Table.ScrollContainer>
+            {keys.length > 1 && (
+              <Text size="xs" c="dimmed" mt="xs">
+                {t('compare.marked')}
+              </Text>
+            )}
+          </Section>
+          <Curves jobs={keys} live={jobs.some(({ data }) => data !== undefined && !isFinished(data.state))} />
+        </>
+      )}
+    </Stack>
+  );
+}

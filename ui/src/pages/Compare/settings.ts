@@ -1,0 +1,59 @@
+import { amounts } from '@/libs/amounts';
+import type { Schemas } from '@/services/client';
+
+type Form = Schemas['CreateRequest'];
+
+/** What is the same question for each job; names, code and where it runs are not settings. */
+const OTHERS = [
+  'user_id',
+  'namespace',
+  'name',
+  'training_code',
+  'env_vars',
+  'volumes',
+  'config',
+  'config_type',
+];
+
+/** The settings of a job as lines of a table; variables one by one, since that is where they differ most. */
+export function settingsOf(form: Form): Map<string, string> {
+  const lines = new Map<string, string>();
+  for (const [key, value] of Object.entries(form)) {
+    if (OTHERS.includes(key) || value == null || value === '') continue;
+    lines.set(key, typeof value === 'object' ? JSON.stringify(value) : String(value));
+  }
+  for (const { name, value } of form.env_vars ?? []) lines.set(`$${name}`, value ?? '');
+  for (const volume of form.volumes ?? [])
+    lines.set(volume.mountPath, volume.pvc ?? volume.hostPath ?? volume.configMap ?? volume.memory ?? '');
+  return lines;
+}
+
+export interface Row {
+  name: string;
+  values: (string | undefined)[];
+  differs: boolean;
+}
+
+/** One row for each line that any of them has, in the order in which they first appear. */
+export function rowsOf(columns: (Map<string, string> | undefined)[]): Row[] {
+  const names = [...new Set(columns.flatMap((column) => [...(column?.keys() ?? [])]))];
+  return names.map((name) => {
+    const values = columns.map((column) => column?.get(name));
+    return { name, values, differs: new Set(values).size > 1 };
+  });
+}
+
+/** How it came out. */
+export function resultsOf(
+  job: Schemas['JobDetail'],
+  words: { last: (name: string) => string; size: string },
+) {
+  const lines = new Map<string, string>();
+  for (const metric of job.metrics)
+    lines.set(
+      words.last(metric.name),
+      typeof metric.value === 'number' ? String(Number(metric.value.toPrecision(5))) : String(metric.value),
+    );
+  lines.set(words.size, `${job.num_nodes} × ${amounts(job.per_node)}`);
+  return lines;
+}

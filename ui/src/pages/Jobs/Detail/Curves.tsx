@@ -1,0 +1,122 @@
+import { Card, Group, SegmentedControl, SimpleGrid, Skeleton, Slider, Text } from '@mantine/core';
+import { IconChartLine } from '@tabler/icons-react';
+import { useQueries } from '@tanstack/react-query';
+import { type ReactNode, useMemo, useState } from 'react';
+import { useTranslation } from 'react-i18next';
+
+import { Curve } from '@/components/Curve';
+import { Empty } from '@/components/Empty';
+import { type JobKey, metricsOf } from '@/services/jobs';
+
+import { chartsOf, WORKERS, type Workers } from './charts';
+
+interface Props {
+  /** The same array at every drawing. */
+  jobs: JobKey[];
+  live: boolean;
+  /** What stands before the controls. */
+  children?: ReactNode;
+}
+
+/** A chart for each metric with the curves of all jobs in it, and how they are drawn. */
+export function Curves({ jobs, live, children }: Props) {
+  const { t } = useTranslation();
+  const [smoothing, setSmoothing] = useState(0);
+  const [axis, setAxis] = useState<'step' | 'time'>('step');
+  const [workers, setWorkers] = useState<Workers>('mean');
+  const loaded = useQueries({
+    queries: jobs.map((key) => ({ ...metricsOf(key), refetchInterval: live ? 5_000 : (false as const) })),
+    combine: dataOf,
+  });
+  const names = useMemo(() => jobs.map((job) => job.name), [jobs]);
+  const charts = useMemo(
+    () => chartsOf(names, loaded, { axis, workers, mean: t('metrics.mean') }),
+    [names, loaded, axis, workers, t],
+  );
+  const several = loaded.some((metrics) =>
+    metrics?.some((metric) => metric.points?.some((point) => point.worker !== metric.points?.[0]?.worker)),
+  );
+
+  return (
+    <>
+      <Group gap="lg" justify="space-between">
+        <Group gap="sm">
+          {children}
+          <SegmentedControl
+            size="xs"
+            aria-label={t('metrics.axis')}
+            data={[
+              { value: 'step', label: t('metrics.step') },
+              { value: 'time', label: t('metrics.time') },
+            ]}
+            value={axis}
+            onChange={(value) => setAxis(value as 'step' | 'time')}
+          />
+          {several && (
+            <SegmentedControl
+              size="xs"
+              aria-label={t('metrics.workers')}
+              data={WORKERS.map((value) => ({ value, label: t(`metrics.of.${value}`) }))}
+              value={workers}
+              onChange={(value) => setWorkers(value as Workers)}
+            />
+          )}
+        </Group>
+        <Group gap="sm" wrap="nowrap">
+          <Text size="xs" c="dimmed">
+            {t('metrics.smoothing')}
+          </Text>
+          <Slider
+            w={140}
+            size="sm"
+            min={0}
+            max={0.95}
+            step={0.05}
+            value={smoothing}
+            onChange={setSmoothing}
+            thumbLabel={t('metrics.smoothing')}
+            label={(value) => value.toFixed(2)}
+          />
+          <Text size="xs" w={28} className="numbers">
+            {smoothing.toFixed(2)}
+          </Text>
+        </Group>
+      </Group>
+      {loaded[0] === undefined ? (
+        <SimpleGrid cols={{ base: 1, lg: 2 }}>
+          <Skeleton h={270} />
+          <Skeleton h={270} />
+        </SimpleGrid>
+      ) : charts.length === 0 ? (
+        <Empty title={t('metrics.none')} icon={IconChartLine}>
+          {t('metrics.noneHint')}
+        </Empty>
+      ) : (
+        <>
+          <SimpleGrid cols={{ base: 1, lg: 2 }}>
+            {charts.map((chart) => (
+              <Card key={chart.name} padding="sm" data-metric={chart.name}>
+                <Curve
+                  title={chart.name}
+                  series={chart.series}
+                  smoothing={smoothing}
+                  group={axis}
+                  time={axis === 'time'}
+                  xLabel={axis === 'time' ? t('metrics.time') : t('metrics.step')}
+                />
+              </Card>
+            ))}
+          </SimpleGrid>
+          <Text size="xs" c="dimmed">
+            {t('metrics.hint')}
+          </Text>
+        </>
+      )}
+    </>
+  );
+}
+
+/** Stable, so that equal answers do not draw the charts anew. */
+function dataOf<T>(answers: { data?: T | undefined }[]): (T | undefined)[] {
+  return answers.map((answer) => answer.data);
+}
