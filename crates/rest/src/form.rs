@@ -19,6 +19,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use astrago_api::labels::retry;
 use astrago_api::quantity::Amount;
 use serde_json::Value;
 
@@ -78,6 +79,7 @@ pub(crate) struct JobRequest {
     pub(crate) checkpoint: Option<Checkpoint>,
     pub(crate) node_selector: BTreeMap<String, String>,
     pub(crate) max_restarts: Option<i64>,
+    pub(crate) retry: &'static str,
     pub(crate) deadline_seconds: Option<i64>,
     pub(crate) ttl_seconds_after_finished: Option<i64>,
     pub(crate) priority: Option<i64>,
@@ -136,6 +138,7 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
     let checkpoint = checkpoint::read(&mut fields, &env, &volumes, errors);
     let node_selector = read_map(&mut fields, "node_selector", errors);
     let max_restarts = fields.integer("max_restarts", 0..=1000, errors);
+    let retry = read_retry(&mut fields, errors);
     let deadline_seconds = fields.integer("deadline_seconds", 1..=31_536_000, errors);
     let ttl_seconds_after_finished =
         fields.integer("ttl_seconds_after_finished", 0..=31_536_000, errors);
@@ -207,11 +210,23 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
         checkpoint,
         node_selector,
         max_restarts,
+        retry,
         deadline_seconds,
         ttl_seconds_after_finished,
         priority,
         suspend,
     })
+}
+
+fn read_retry(fields: &mut Fields<'_>, errors: &mut Vec<FieldError>) -> &'static str {
+    match fields.text("retry", errors) {
+        None | Some(retry::TRANSIENT) => retry::TRANSIENT,
+        Some(retry::ALL) => retry::ALL,
+        Some(_) => {
+            errors.push(FieldError::new("retry", "must be transient or all"));
+            retry::TRANSIENT
+        }
+    }
 }
 
 fn read_image(fields: &mut Fields<'_>, errors: &mut Vec<FieldError>) -> Option<String> {

@@ -17,7 +17,8 @@ pub(crate) const FRAMEWORK: &str = "astrago.io/framework";
 /// Label on a job's ConfigMap: the job.
 pub(crate) const JOB: &str = "astrago.io/trainjob";
 pub(crate) use astrago_api::labels::{
-    LAUNCHER_CPU, LAUNCHER_MEMORY, MAX_PRIORITY, MAX_RESTARTS, PRIORITY, TTL_SECONDS_AFTER_FINISHED,
+    LAUNCHER_CPU, LAUNCHER_MEMORY, MAX_PRIORITY, MAX_RESTARTS, PRIORITY, RETRY,
+    TTL_SECONDS_AFTER_FINISHED,
 };
 /// Annotation: the create request without its code, so that a job can be cloned as it was asked for.
 pub(crate) const REQUEST: &str = "astrago.io/request";

@@ -49,6 +49,9 @@ pub(crate) struct Run {
     /// How often the whole job may be restarted
     #[arg(long, value_name = "N")]
     pub(crate) max_restarts: Option<i64>,
+    /// Restart after all failures, or only after those that another attempt may heal: not after a missing module
+    #[arg(long, value_name = "WHICH", value_parser = ["transient", "all"])]
+    pub(crate) retry: Option<String>,
     /// Keep a folder over restarts, named to the script as CHECKPOINT_DIR; it goes with the job
     #[arg(long)]
     pub(crate) checkpoint: bool,

@@ -137,7 +137,7 @@ pub(crate) fn lasting(context: &Context, job: &Job) -> JobDetail {
             .then(|| failure(context, job))
             .flatten(),
         previous_failure: (summary.restarts > 0 && !summary.state.is_finished())
-            .then(|| previous_failure(context, &summary.uid))
+            .then(|| failure_by_logs(context, &summary.uid, true))
             .flatten(),
         usage: usage(context, job),
         metrics: curves.metrics,
@@ -196,7 +196,7 @@ fn waiting(context: &Context, job: &Job) -> Waiting {
 /// Enough for the tracebacks of all processes of a node, and what their launcher says after them.
 const TAIL: usize = 1000;
 
-fn failure(context: &Context, job: &Job) -> Option<Failure> {
+pub(super) fn failure(context: &Context, job: &Job) -> Option<Failure> {
     let uid = job.job.uid().unwrap_or_default();
     let mut endings = job.endings();
     for ending in &mut endings {
@@ -212,15 +212,22 @@ fn failure(context: &Context, job: &Job) -> Option<Failure> {
             .collect();
     }
     let condition = conditions::find(job.job.conditions(), conditions::train_job::FAILED);
-    cause::explain(
-        &endings,
-        condition.map(|condition| (condition.reason.as_str(), condition.message.as_str())),
-    )
+    let condition =
+        condition.map(|condition| (condition.reason.as_str(), condition.message.as_str()));
+    let found = cause::explain(&endings, condition);
+    let reason = condition.map(|(reason, _)| reason);
+    if reason != Some(conditions::job_set::REASON_PERMANENT_FAILURE) {
+        return found;
+    }
+    // The attempt that it is about may have been followed by another before it was looked at.
+    let earlier = [false, true].map(|previous| failure_by_logs(context, &uid, previous));
+    let mut all = [found.clone()].into_iter().chain(earlier).flatten();
+    all.find(|failure| failure.permanent).or(found)
 }
 
-/// Why the attempt before this one failed. Its pods may be gone, so that only what they printed is left.
-fn previous_failure(context: &Context, uid: &str) -> Option<Failure> {
-    let attempts = context.logbook.latest(uid, None, true);
+/// Why the last attempt failed, or the one before it. Its pods may be gone, so that only what they printed is left.
+fn failure_by_logs(context: &Context, uid: &str, previous: bool) -> Option<Failure> {
+    let attempts = context.logbook.latest(uid, None, previous);
     let ending = |attempt: Attempt| {
         let tail = context.logbook.tail(uid, &attempt, TAIL).ok()?;
         Some(Ending {

@@ -118,6 +118,7 @@ fn train_job(
     if let Some(restarts) = request.max_restarts {
         all_annotations.insert(names::MAX_RESTARTS.to_owned(), restarts.to_string());
     }
+    all_annotations.insert(names::RETRY.to_owned(), request.retry.to_owned());
     // As annotations, so that the job is valid on a cluster whose TrainJob does not know the fields.
     if let Some(seconds) = request.ttl_seconds_after_finished {
         all_annotations.insert(

@@ -98,6 +98,11 @@ pub struct CreateRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 1000)]
     pub max_restarts: Option<i64>,
+    /// `transient`, as without it: a failure that no further attempt can heal, such as a missing module, ends the job.
+    /// `all`: restarts after any failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "transient")]
+    pub retry: Option<String>,
     /// Gives the job a volume that is kept over restarts and removed with the job, and names it to
     /// the code as `CHECKPOINT_DIR`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

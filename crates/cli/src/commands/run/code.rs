@@ -101,6 +101,7 @@ fn described(namespace: &str, arguments: &Run, me: &WhoAmI, code: &Code) -> Resu
             .collect(),
         volumes: volumes(&arguments.volumes),
         max_restarts: arguments.max_restarts,
+        retry: arguments.retry.clone(),
         deadline_seconds: arguments.deadline,
         priority: arguments.priority,
         checkpoint: arguments.checkpoint.then_some(true),
