@@ -83,7 +83,7 @@ async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> Result<
     Ok(())
 }
 
-async fn ensure_namespace(client: &Client, name: &str) -> Result<()> {
+pub(super) async fn ensure_namespace(client: &Client, name: &str) -> Result<()> {
     let api: Api<Namespace> = Api::all(client.clone());
     let object = Namespace {
         metadata: ObjectMeta {
