@@ -29,5 +29,8 @@ pub(crate) const REQUEST_DIGEST: &str = "astrago.io/request-digest";
 /// Annotation on a job: the digest of the folder that it runs. On a snapshot's ConfigMap also a label,
 /// shortened.
 pub(crate) const SNAPSHOT: &str = "astrago.io/snapshot";
+/// Annotations on a job: the repository and the commit that its folder was taken from.
+pub(crate) const SOURCE_REPOSITORY: &str = "astrago.io/source-repository";
+pub(crate) const SOURCE_COMMIT: &str = "astrago.io/source-commit";
 /// The `manager` of our entry in `runtimePatches`.
 pub(crate) const PATCH_MANAGER: &str = "astrago.io/rest";

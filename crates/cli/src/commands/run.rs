@@ -1,6 +1,7 @@
 //! `astrago run`: submit a script or a folder, follow it, end as it ends.
 
 mod code;
+mod git;
 mod screen;
 
 use std::io::{IsTerminal, Write};
@@ -117,7 +118,7 @@ async fn submit(client: &Client, arguments: &Run, code: &Code) -> Result<CreateR
         None => client::own(&me),
     };
     let request = code::request(&namespace, arguments, &me, code)?;
-    if let Code::Folder(folder, _) = code {
+    if let Code::Folder(folder, ..) = code {
         send(client, &namespace, folder).await?;
     }
     client
@@ -148,19 +149,22 @@ async fn conclude(
         note(&format!("{} {}", name.bold(), "completed".green()));
         return Ok(ExitCode::SUCCESS);
     }
-    let mut failure = Failure::theirs(format!(
-        "{name} {}: {}",
-        status.state.as_str().to_lowercase(),
-        status.message
-    ));
+    let ended = status.state.as_str().to_lowercase();
     let detail: Result<JobDetail> = client.get(&path(name, ""), query).await;
-    if let Some(cause) = detail.ok().and_then(|detail| detail.failure) {
-        failure.details.push(cause.summary);
-        failure
-            .details
-            .extend(cause.evidence.into_iter().map(|line| format!("  {line}")));
-        failure.hint = cause.hint;
-    }
+    let detail = detail.ok();
+    let after = match detail.as_ref().map_or(0, |detail| detail.summary.restarts) {
+        0 => String::new(),
+        1 => " after a restart".to_owned(),
+        restarts => format!(" after {restarts} restarts"),
+    };
+    // Why it failed says more than which object did.
+    let Some(cause) = detail.and_then(|detail| detail.failure) else {
+        let message = format!("{name} {ended}{after}: {}", status.message);
+        return Err(Failure::theirs(message).into());
+    };
+    let mut failure = Failure::theirs(format!("{name} {ended}{after}: {}", cause.summary));
+    failure.details = cause.evidence;
+    failure.hint = cause.hint;
     Err(failure.into())
 }
 

@@ -16,7 +16,7 @@ use crate::legacy::Kind;
 use crate::logbook::Attempt;
 use crate::model::{
     Deleted, Failure, FailureKind, JobDetail, JobEvent, JobState, JobStatus, JobSummary, Progress,
-    Timeline, Usage, Waiting,
+    Source, Timeline, Usage, Waiting,
 };
 use crate::names;
 use crate::view::Job;
@@ -130,6 +130,7 @@ pub(crate) fn lasting(context: &Context, job: &Job) -> JobDetail {
             .unwrap_or_default(),
         max_restarts: max_restarts(job),
         snapshot: job.job.annotations().get(names::SNAPSHOT).cloned(),
+        source: source(job),
         nodes: job.nodes(),
         timeline: timeline(context, job, &summary),
         waiting: None,
@@ -144,6 +145,14 @@ pub(crate) fn lasting(context: &Context, job: &Job) -> JobDetail {
         metrics_left_out: curves.left_out,
         summary,
     }
+}
+
+fn source(job: &Job) -> Option<Source> {
+    let said = |key: &str| job.job.annotations().get(key).cloned();
+    Some(Source {
+        repository: said(names::SOURCE_REPOSITORY)?,
+        commit: said(names::SOURCE_COMMIT)?,
+    })
 }
 
 /// Where the time went. The pods of now know nothing of the attempts before theirs, which is why a job

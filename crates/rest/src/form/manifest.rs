@@ -138,6 +138,11 @@ fn train_job(
     if let Code::Snapshot { digest, .. } = &request.code {
         all_annotations.insert(names::SNAPSHOT.to_owned(), digest.to_string());
     }
+    if let Some(source) = &request.source {
+        let (repository, commit) = (source.repository.clone(), source.commit.clone());
+        all_annotations.insert(names::SOURCE_REPOSITORY.to_owned(), repository);
+        all_annotations.insert(names::SOURCE_COMMIT.to_owned(), commit);
+    }
     if let Some(priority) = request.priority {
         all_annotations.insert(names::PRIORITY.to_owned(), priority.to_string());
     }
