@@ -98,7 +98,9 @@ async fn submit_and_follow(
         let detail: JobDetail = client.get(&path(name, ""), &query).await?;
         output::print(format, &detail, |_| String::new())?;
     }
-    conclude(client, name, &query, &status).await
+    // Of one node, the end of the log is what was printed last.
+    let shown = program.is_none() && arguments.nodes == 1;
+    conclude(client, name, &query, &status, shown).await
 }
 
 /// Creates the job, in a namespace that exists or is the caller's own.
@@ -138,12 +140,13 @@ async fn watch(client: &Client, name: &str, query: &[(&str, String)], screen: &S
     }
 }
 
-/// Says how the job ended and chooses the exit code.
+/// Says how the job ended and chooses the exit code. What the log says of it is left out where it was `shown`.
 async fn conclude(
     client: &Client,
     name: &str,
     query: &[(&str, String)],
     status: &JobStatus,
+    shown: bool,
 ) -> Result<ExitCode> {
     if status.state == JobState::Complete {
         note(&format!("{} {}", name.bold(), "completed".green()));
@@ -163,7 +166,7 @@ async fn conclude(
         return Err(Failure::theirs(message).into());
     };
     let mut failure = Failure::theirs(format!("{name} {ended}{after}: {}", cause.summary));
-    failure.details = cause.evidence;
+    failure.details = if shown { Vec::new() } else { cause.evidence };
     failure.hint = cause.hint;
     Err(failure.into())
 }

@@ -1,6 +1,6 @@
 //! Reading and changing jobs.
 
-use astrago_api::{TrainJob, conditions};
+use astrago_api::{TrainJob, conditions, labels};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
 use kube::{Api, ResourceExt};
@@ -13,7 +13,7 @@ use crate::form::manifest;
 use crate::history::Record;
 use crate::identity::{Access, Caller};
 use crate::legacy::Kind;
-use crate::logbook::Attempt;
+use crate::logbook::{Attempt, recorder};
 use crate::model::{
     Deleted, Failure, FailureKind, JobDetail, JobEvent, JobState, JobStatus, JobSummary, Progress,
     Source, Timeline, Usage, Waiting,
@@ -138,7 +138,7 @@ pub(crate) fn lasting(context: &Context, job: &Job) -> JobDetail {
             .then(|| failure(context, job))
             .flatten(),
         previous_failure: (summary.restarts > 0 && !summary.state.is_finished())
-            .then(|| failure_by_logs(context, &summary.uid, true))
+            .then(|| failure_by_logs(context, &summary.uid, has_begun(context, job)))
             .flatten(),
         usage: usage(context, job),
         metrics: curves.metrics,
@@ -232,6 +232,17 @@ pub(super) fn failure(context: &Context, job: &Job) -> Option<Failure> {
     let earlier = [false, true].map(|previous| failure_by_logs(context, &uid, previous));
     let mut all = [found.clone()].into_iter().chain(earlier).flatten();
     all.find(|failure| failure.permanent).or(found)
+}
+
+/// Whether anything of the current attempt is in the logs. Until then, the last that they have is the one before.
+fn has_begun(context: &Context, job: &Job) -> bool {
+    let uid = job.job.uid().unwrap_or_default();
+    let known = context.logbook.attempts(&uid);
+    let current = job.job_set.as_ref().map_or(0, |set| set.restarts());
+    recorder::started(job).iter().any(|(attempt, pod)| {
+        let of = pod.labels().get(labels::RESTART_ATTEMPT);
+        of.is_none_or(|of| *of == current.to_string()) && known.contains(attempt)
+    })
 }
 
 /// Why the last attempt failed, or the one before it. Its pods may be gone, so that only what they printed is left.
