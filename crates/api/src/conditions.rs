@@ -59,6 +59,8 @@ pub mod job_set {
     pub const REASON_FAILED_JOBS: &str = "FailedJobs";
     /// Reason of Failed: no restarts are left.
     pub const REASON_REACHED_MAX_RESTARTS: &str = "ReachedMaxRestarts";
+    /// Reason of Failed: no further attempt could have ended better.
+    pub const REASON_PERMANENT_FAILURE: &str = "PermanentFailure";
     /// Reason of Failed: a rule of the failure policy says so.
     pub const REASON_FAIL_JOB_SET_ACTION: &str = "FailJobSetFailurePolicyAction";
     /// Reason of the event when the set is started again.

@@ -9,6 +9,12 @@ pub const TTL_SECONDS_AFTER_FINISHED: &str = "astrago.io/ttl-seconds-after-finis
 /// Annotation on a TrainJob: how often it is started again; stands in for `spec.maxRestarts` on
 /// clusters that do not know the field.
 pub const MAX_RESTARTS: &str = "astrago.io/max-restarts";
+/// Annotation on a TrainJob and its JobSet: which failures it is started again after, one of [`retry`].
+pub const RETRY: &str = "astrago.io/retry";
+/// Annotation on a JobSet that says [`retry::TRANSIENT`]: the last attempt whose failure was looked at.
+pub const JUDGED_ATTEMPT: &str = "astrago.io/judged-attempt";
+/// Annotation on a JobSet: the failure that no further attempt can heal. It ends the set.
+pub const PERMANENT_FAILURE: &str = "astrago.io/permanent-failure";
 /// Annotation on a TrainJob whose launcher does not train: the launcher's CPUs. `spec.trainer.resourcesPerNode` is for the
 /// nodes that train, and upstream has no field for the launcher.
 pub const LAUNCHER_CPU: &str = "astrago.io/launcher-cpu";
@@ -27,6 +33,14 @@ pub const CREATION_ERROR: &str = "astrago.io/creation-error";
 pub const ATTEMPT: &str = "astrago.io/attempt";
 /// Annotation on a Job of a JobSet: what its pods were made of, in short.
 pub const POD_TEMPLATE: &str = "astrago.io/pod-template";
+
+/// Values of [`RETRY`].
+pub mod retry {
+    /// Not after one that cannot heal, such as a module that is missing.
+    pub const TRANSIENT: &str = "transient";
+    /// After all, as where nothing is said.
+    pub const ALL: &str = "all";
+}
 
 // Kubeflow Trainer.
 

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use job::{
-    Apply, Code, Delete, Jobs, Logs, Named, Namespace, NamespaceCommand, Run, User, UserCommand,
-    Volume,
+    Apply, Code, Delete, Jobs, Logs, Metrics, Named, Namespace, NamespaceCommand, Run, User,
+    UserCommand, Volume,
 };
 pub(crate) use server::{
     Controller, ControllersAlone, LogFormat, Logging, NodeAlone, Oidc, Serve, Switch, Tls, Up,
@@ -124,6 +124,8 @@ pub(crate) enum Command {
     Job(Named),
     /// Show a job's logs
     Logs(Logs),
+    /// Draw a job's metrics
+    Metrics(Metrics),
     /// Show what happened to a job
     Events(Named),
     /// Delete jobs, their pods and their code
@@ -161,6 +163,9 @@ pub(crate) enum Command {
         /// The shell to complete in
         shell: clap_complete::Shell,
     },
+    /// Print the names of jobs, for completion
+    #[command(hide = true)]
+    JobNames,
     /// Print the manual page
     #[command(hide = true)]
     Man,

@@ -3,11 +3,13 @@
 mod apply;
 pub(crate) mod backup;
 mod code;
+mod completions;
 mod delete;
 mod doctor;
 mod job;
 mod jobs;
 mod logs;
+mod metrics;
 pub(crate) mod migrate;
 mod namespace;
 pub(crate) mod preview;
@@ -65,6 +67,7 @@ async fn perform(arguments: Arguments) -> Result<ExitCode> {
         Command::Runtimes => jobs::runtimes(&connection, format).await?,
         Command::Job(named) => job::show(&connection, format, &named.name).await?,
         Command::Events(named) => job::events(&connection, format, &named.name).await?,
+        Command::Metrics(wanted) => metrics::metrics(&connection, format, &wanted).await?,
         Command::Delete(wanted) => delete::delete(&connection, format, &wanted).await?,
         Command::Suspend(named) => job::act(&connection, format, &named.name, "suspend").await?,
         Command::Resume(named) => job::act(&connection, format, &named.name, "resume").await?,
@@ -91,10 +94,9 @@ async fn perform(arguments: Arguments) -> Result<ExitCode> {
         Command::Doctor => return doctor::doctor(&connection, format).await,
         Command::Version => version::version(&connection, format).await?,
         Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Arguments::command(), "astrago", &mut script);
-            output::write(&String::from_utf8_lossy(&script))?;
+            output::write(&completions::script(shell))?;
         }
+        Command::JobNames => completions::job_names(&connection).await?,
         Command::Man => {
             let mut page = Vec::new();
             clap_mangen::Man::new(Arguments::command()).render(&mut page)?;

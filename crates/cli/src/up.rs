@@ -9,6 +9,7 @@
 
 pub(crate) mod data;
 mod install;
+mod stand_ins;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -121,7 +122,11 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
         stop.workers.clone(),
     ));
     if let Some(options) = node {
+        let name = options.node_name.clone();
         start_node(&server, options, &tasks, stop.workers.clone()).await?;
+        if runs_train_jobs {
+            tasks.spawn(stand_ins::keep(client.clone(), name, stop.workers.clone()));
+        }
     }
     // Only now, so that whoever finds it ready finds the node.
     let kube = server.clone();

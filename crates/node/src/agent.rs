@@ -68,6 +68,9 @@ use crate::server;
 use crate::spec::PodSpec;
 use crate::state::State;
 
+/// Annotation on a pod that only shows what runs without one; it is not the agent's to run.
+pub const MIRROR: &str = "kubernetes.io/config.mirror";
+
 /// Unpacked image layers may take this much of the disk.
 const IMAGE_QUOTA: u64 = 100 << 30;
 
@@ -429,6 +432,7 @@ fn dismiss(node: &Arc<Node>, workers: &mut BTreeMap<String, watch::Sender<Arc<Po
 
 fn readable(pod: DeserializeGuard<Pod>) -> Option<Arc<Pod>> {
     match pod.0 {
+        Ok(pod) if pod.annotations().contains_key(MIRROR) => None,
         Ok(pod) => Some(Arc::new(pod)),
         Err(error) => {
             tracing::warn!(pod = ?error.metadata.name, error = error.error, "a pod is not understood");

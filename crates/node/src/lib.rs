@@ -42,6 +42,6 @@ mod supervisor;
 mod sys;
 mod tree;
 
-pub use agent::{Error, run};
+pub use agent::{Error, MIRROR, run};
 pub use options::{Images, Options};
 pub use supervisor::{ALREADY_RUNNING, supervise};

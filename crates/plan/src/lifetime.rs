@@ -1,7 +1,10 @@
 //! How long a finished job stays and how often it is started again: the job's word, else the
 //! runtime's.
 
-use astrago_api::{FailurePolicy, JobSetSpec, RestartStrategy, TrainJob, TrainingRuntimeSpec};
+use astrago_api::{
+    FailurePolicy, JobSetSpec, RestartStrategy, TrainJob, TrainingRuntimeSpec, labels,
+};
+use kube::ResourceExt;
 
 use crate::draft::Draft;
 use crate::provenance::Origin;
@@ -49,6 +52,10 @@ pub(crate) fn apply(draft: &mut Draft, job: &TrainJob) {
         draft.stage(&Origin::train_job("spec.suspend"), |spec| {
             spec.suspend = job.spec.suspend;
         });
+    }
+    if let Some(retry) = job.annotations().get(labels::RETRY) {
+        let (key, retry) = (labels::RETRY.to_owned(), retry.clone());
+        draft.annotations.insert(key, retry);
     }
     if let Ok(Some(seconds)) = job.ttl_seconds_after_finished() {
         draft.stage(&Origin::train_job("spec.ttlSecondsAfterFinished"), |spec| {

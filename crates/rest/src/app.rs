@@ -28,6 +28,7 @@ pub(crate) mod snapshots;
 pub(crate) mod tokens;
 pub(crate) mod upkeep;
 pub(crate) mod users;
+pub(crate) mod verdict;
 pub(crate) mod webhooks;
 
 use crate::model::FieldError;

@@ -19,6 +19,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use astrago_api::labels::retry;
 use astrago_api::quantity::Amount;
 use serde_json::Value;
 
@@ -27,7 +28,7 @@ pub(crate) use self::code::{Code, Delivery};
 use self::fields::Fields;
 pub(crate) use self::framework::Framework;
 pub(crate) use self::volumes::{Volume, VolumeSource};
-use crate::model::FieldError;
+use crate::model::{FieldError, Source};
 
 /// The directory in which the user's code appears.
 pub(crate) const SCRIPTS: &str = "/workspace/scripts";
@@ -62,6 +63,7 @@ pub(crate) struct JobRequest {
     pub(crate) framework: Framework,
     pub(crate) runtime: String,
     pub(crate) code: Code,
+    pub(crate) source: Option<Source>,
     /// How a snapshot reaches the nodes; known once the snapshot was looked up.
     pub(crate) delivery: Option<Delivery>,
     /// Processes that torchrun starts on each node, where the request asks for it.
@@ -78,6 +80,7 @@ pub(crate) struct JobRequest {
     pub(crate) checkpoint: Option<Checkpoint>,
     pub(crate) node_selector: BTreeMap<String, String>,
     pub(crate) max_restarts: Option<i64>,
+    pub(crate) retry: &'static str,
     pub(crate) deadline_seconds: Option<i64>,
     pub(crate) ttl_seconds_after_finished: Option<i64>,
     pub(crate) priority: Option<i64>,
@@ -127,6 +130,7 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
         .text("command", errors)
         .filter(|command| !command.trim().is_empty());
     let code = code::read(&mut fields, command.is_some(), errors);
+    let source = read_source(&mut fields, errors);
     let processes = fields.integer("nproc_per_node", 1..=256, errors);
     let image = read_image(&mut fields, errors);
     let sizes = read_sizes(&mut fields, policy, errors);
@@ -136,6 +140,7 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
     let checkpoint = checkpoint::read(&mut fields, &env, &volumes, errors);
     let node_selector = read_map(&mut fields, "node_selector", errors);
     let max_restarts = fields.integer("max_restarts", 0..=1000, errors);
+    let retry = read_retry(&mut fields, errors);
     let deadline_seconds = fields.integer("deadline_seconds", 1..=31_536_000, errors);
     let ttl_seconds_after_finished =
         fields.integer("ttl_seconds_after_finished", 0..=31_536_000, errors);
@@ -191,6 +196,7 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
         framework,
         runtime: runtime.unwrap_or(standard_runtime).to_owned(),
         code: code?,
+        source,
         delivery: None,
         processes,
         image: image.or(framework
@@ -207,11 +213,42 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
         checkpoint,
         node_selector,
         max_restarts,
+        retry,
         deadline_seconds,
         ttl_seconds_after_finished,
         priority,
         suspend,
     })
+}
+
+fn read_source(fields: &mut Fields<'_>, errors: &mut Vec<FieldError>) -> Option<Source> {
+    let mut source = Fields::new("source", fields.take("source")?, errors);
+    let mut part = |name| {
+        let text = source.required_text(name, errors)?;
+        if text.len() > 1000 || text.chars().any(char::is_control) {
+            let message = "must be at most 1000 characters in one line";
+            errors.push(FieldError::new(source.path(name), message));
+            return None;
+        }
+        Some(text.to_owned())
+    };
+    let (repository, commit) = (part("repository"), part("commit"));
+    source.finish(errors);
+    Some(Source {
+        repository: repository?,
+        commit: commit?,
+    })
+}
+
+fn read_retry(fields: &mut Fields<'_>, errors: &mut Vec<FieldError>) -> &'static str {
+    match fields.text("retry", errors) {
+        None | Some(retry::TRANSIENT) => retry::TRANSIENT,
+        Some(retry::ALL) => retry::ALL,
+        Some(_) => {
+            errors.push(FieldError::new("retry", "must be transient or all"));
+            retry::TRANSIENT
+        }
+    }
 }
 
 fn read_image(fields: &mut Fields<'_>, errors: &mut Vec<FieldError>) -> Option<String> {

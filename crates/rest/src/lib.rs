@@ -54,6 +54,7 @@ use utoipa::OpenApi;
 pub use self::cluster::{Cluster, DetectError};
 pub use self::context::{Authentication, Clock, Options, Retention, snapshots_folder};
 pub use self::form::Policy;
+pub use self::form::code::torchrun;
 pub use self::form::manifest::Dialect;
 pub use self::history::{BackupError, backup as backup_history, check as check_history};
 pub use self::limits::{Limit, Limits};

@@ -21,7 +21,8 @@ pub use self::error::{ErrorBody, ErrorDetail, FieldError};
 pub use self::job::{
     Amounts, CreateRequest, CreateResponse, Deleted, EnvVar, Failure, FailureKind, Interval,
     JobDetail, JobEvent, JobList, JobNode, JobState, JobStatus, JobSummary, Phase, Preview,
-    PreviewPod, Progress, SizesOfNode, SnapshotInfo, Timeline, Usage, VolumeRequest, Waiting,
+    PreviewPod, Progress, SizesOfNode, SnapshotInfo, Source, Timeline, Usage, VolumeRequest,
+    Waiting,
 };
 pub use self::logs::{LogAttempt, LogLine, LogLines, LogPage, SearchHit, SearchResult, WorkerLogs};
 pub use self::metric::{Metric, MetricPoint, MetricValue, NotFinite};

@@ -17,7 +17,8 @@ pub(crate) const FRAMEWORK: &str = "astrago.io/framework";
 /// Label on a job's ConfigMap: the job.
 pub(crate) const JOB: &str = "astrago.io/trainjob";
 pub(crate) use astrago_api::labels::{
-    LAUNCHER_CPU, LAUNCHER_MEMORY, MAX_PRIORITY, MAX_RESTARTS, PRIORITY, TTL_SECONDS_AFTER_FINISHED,
+    LAUNCHER_CPU, LAUNCHER_MEMORY, MAX_PRIORITY, MAX_RESTARTS, PRIORITY, RETRY,
+    TTL_SECONDS_AFTER_FINISHED,
 };
 /// Annotation: the create request without its code, so that a job can be cloned as it was asked for.
 pub(crate) const REQUEST: &str = "astrago.io/request";
@@ -28,5 +29,8 @@ pub(crate) const REQUEST_DIGEST: &str = "astrago.io/request-digest";
 /// Annotation on a job: the digest of the folder that it runs. On a snapshot's ConfigMap also a label,
 /// shortened.
 pub(crate) const SNAPSHOT: &str = "astrago.io/snapshot";
+/// Annotations on a job: the repository and the commit that its folder was taken from.
+pub(crate) const SOURCE_REPOSITORY: &str = "astrago.io/source-repository";
+pub(crate) const SOURCE_COMMIT: &str = "astrago.io/source-commit";
 /// The `manager` of our entry in `runtimePatches`.
 pub(crate) const PATCH_MANAGER: &str = "astrago.io/rest";

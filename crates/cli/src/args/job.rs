@@ -9,7 +9,11 @@ use super::pair;
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Run {
     /// The training script, or a folder with it: all its files but those that .gitignore names
-    pub(crate) path: PathBuf,
+    #[arg(required_unless_present = "git")]
+    pub(crate) path: Option<PathBuf>,
+    /// Run what is in a git repository, at a branch, a tag or a commit; PATH is then a path within it
+    #[arg(long, value_name = "URL[@REF]")]
+    pub(crate) git: Option<String>,
     /// The script of the folder to start; otherwise train.py or main.py
     #[arg(long, value_name = "FILE")]
     pub(crate) entry: Option<String>,
@@ -49,6 +53,9 @@ pub(crate) struct Run {
     /// How often the whole job may be restarted
     #[arg(long, value_name = "N")]
     pub(crate) max_restarts: Option<i64>,
+    /// Restart after all failures, or only after those that another attempt may heal: not after a missing module
+    #[arg(long, value_name = "WHICH", value_parser = ["transient", "all"])]
+    pub(crate) retry: Option<String>,
     /// Keep a folder over restarts, named to the script as CHECKPOINT_DIR; it goes with the job
     #[arg(long)]
     pub(crate) checkpoint: bool,
@@ -94,6 +101,9 @@ pub(crate) struct Jobs {
     /// Only jobs in this state
     #[arg(long)]
     pub(crate) state: Option<String>,
+    /// Only jobs with these labels, such as team=vision,stage!=test
+    #[arg(short = 'l', long, value_name = "LABELS")]
+    pub(crate) selector: Option<String>,
     /// At most so many
     #[arg(long, default_value_t = 100)]
     pub(crate) limit: usize,
@@ -108,13 +118,16 @@ pub(crate) struct Jobs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Delete {
     /// Names of the jobs
-    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    #[arg(required_unless_present_any = ["all", "selector"], conflicts_with_all = ["all", "selector"])]
     pub(crate) names: Vec<String>,
     /// All jobs of the namespace
     #[arg(long)]
     pub(crate) all: bool,
-    /// With --all: only those in this state
-    #[arg(long, requires = "all")]
+    /// All jobs with these labels, such as team=vision,stage!=test
+    #[arg(short = 'l', long, value_name = "LABELS")]
+    pub(crate) selector: Option<String>,
+    /// With --all or --selector: only those in this state
+    #[arg(long, conflicts_with = "names")]
     pub(crate) state: Option<String>,
     /// Do not ask
     #[arg(short, long)]
@@ -125,6 +138,14 @@ pub(crate) struct Delete {
 pub(crate) struct Named {
     /// Name of the job
     pub(crate) name: String,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Metrics {
+    /// Name of the job
+    pub(crate) name: String,
+    /// Only these metrics
+    pub(crate) metrics: Vec<String>,
 }
 
 #[derive(Debug, Clone, Args)]

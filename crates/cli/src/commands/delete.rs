@@ -20,8 +20,9 @@ pub(crate) async fn delete(
 ) -> Result<()> {
     let client = Client::connect(connection).await?;
     let namespace = client.namespace().await?;
-    let names = if arguments.all {
-        all(&client, &namespace, arguments.state.as_deref()).await?
+    let many = arguments.all || arguments.selector.is_some();
+    let names = if many {
+        all(&client, &namespace, arguments).await?
     } else {
         arguments.names.clone()
     };
@@ -30,7 +31,7 @@ pub(crate) async fn delete(
             "there is nothing to delete in namespace {namespace}\n"
         ));
     }
-    if !arguments.yes && (names.len() > 1 || arguments.all) {
+    if !arguments.yes && (names.len() > 1 || many) {
         confirm(&names, &namespace)?;
     }
     let query = [("namespace", namespace.clone())];
@@ -64,7 +65,7 @@ pub(crate) async fn delete(
     failed.map_or(Ok(()), Err)
 }
 
-async fn all(client: &Client, namespace: &str, state: Option<&str>) -> Result<Vec<String>> {
+async fn all(client: &Client, namespace: &str, wanted: &Delete) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for page in 0.. {
         let mut query = vec![
@@ -72,7 +73,8 @@ async fn all(client: &Client, namespace: &str, state: Option<&str>) -> Result<Ve
             ("limit", PAGE.to_string()),
             ("page", page.to_string()),
         ];
-        query.extend(state.map(|state| ("state", state.to_owned())));
+        query.extend(wanted.state.clone().map(|state| ("state", state)));
+        query.extend(wanted.selector.clone().map(|labels| ("labels", labels)));
         let jobs: JobList = client.get("/api/trainjobs", &query).await?;
         names.extend(jobs.items.into_iter().map(|job| job.name));
         if jobs.next_page.is_none() {

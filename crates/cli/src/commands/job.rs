@@ -87,7 +87,9 @@ pub(crate) async fn restart(connection: &Connection, format: Format, name: &str)
     })
 }
 
-async fn connect(connection: &Connection) -> Result<(Client, Vec<(&'static str, String)>)> {
+pub(super) async fn connect(
+    connection: &Connection,
+) -> Result<(Client, Vec<(&'static str, String)>)> {
     let client = Client::connect(connection).await?;
     let namespace = client.namespace().await?;
     Ok((client, vec![("namespace", namespace)]))
@@ -142,6 +144,12 @@ fn facts(job: &JobDetail) -> Vec<(String, String)> {
     );
     if let Some(snapshot) = &job.snapshot {
         fact("Code", snapshot.clone());
+    }
+    if let Some(source) = &job.source {
+        fact(
+            "Commit",
+            format!("{} of {}", source.commit, source.repository),
+        );
     }
     fact(
         "Nodes",

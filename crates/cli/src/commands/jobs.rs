@@ -23,6 +23,9 @@ pub(crate) async fn list(connection: &Connection, format: Format, arguments: &Jo
     if let Some(state) = &arguments.state {
         query.push(("state", state.clone()));
     }
+    if let Some(labels) = &arguments.selector {
+        query.push(("labels", labels.clone()));
+    }
     if arguments.deleted {
         query.push(("archived", "true".to_owned()));
     }

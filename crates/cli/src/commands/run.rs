@@ -1,6 +1,7 @@
 //! `astrago run`: submit a script or a folder, follow it, end as it ends.
 
 mod code;
+mod git;
 mod screen;
 
 use std::io::{IsTerminal, Write};
@@ -97,7 +98,9 @@ async fn submit_and_follow(
         let detail: JobDetail = client.get(&path(name, ""), &query).await?;
         output::print(format, &detail, |_| String::new())?;
     }
-    conclude(client, name, &query, &status).await
+    // Of one node, the end of the log is what was printed last.
+    let shown = program.is_none() && arguments.nodes == 1;
+    conclude(client, name, &query, &status, shown).await
 }
 
 /// Creates the job, in a namespace that exists or is the caller's own.
@@ -117,7 +120,7 @@ async fn submit(client: &Client, arguments: &Run, code: &Code) -> Result<CreateR
         None => client::own(&me),
     };
     let request = code::request(&namespace, arguments, &me, code)?;
-    if let Code::Folder(folder, _) = code {
+    if let Code::Folder(folder, ..) = code {
         send(client, &namespace, folder).await?;
     }
     client
@@ -137,30 +140,34 @@ async fn watch(client: &Client, name: &str, query: &[(&str, String)], screen: &S
     }
 }
 
-/// Says how the job ended and chooses the exit code.
+/// Says how the job ended and chooses the exit code. What the log says of it is left out where it was `shown`.
 async fn conclude(
     client: &Client,
     name: &str,
     query: &[(&str, String)],
     status: &JobStatus,
+    shown: bool,
 ) -> Result<ExitCode> {
     if status.state == JobState::Complete {
         note(&format!("{} {}", name.bold(), "completed".green()));
         return Ok(ExitCode::SUCCESS);
     }
-    let mut failure = Failure::theirs(format!(
-        "{name} {}: {}",
-        status.state.as_str().to_lowercase(),
-        status.message
-    ));
+    let ended = status.state.as_str().to_lowercase();
     let detail: Result<JobDetail> = client.get(&path(name, ""), query).await;
-    if let Some(cause) = detail.ok().and_then(|detail| detail.failure) {
-        failure.details.push(cause.summary);
-        failure
-            .details
-            .extend(cause.evidence.into_iter().map(|line| format!("  {line}")));
-        failure.hint = cause.hint;
-    }
+    let detail = detail.ok();
+    let after = match detail.as_ref().map_or(0, |detail| detail.summary.restarts) {
+        0 => String::new(),
+        1 => " after a restart".to_owned(),
+        restarts => format!(" after {restarts} restarts"),
+    };
+    // Why it failed says more than which object did.
+    let Some(cause) = detail.and_then(|detail| detail.failure) else {
+        let message = format!("{name} {ended}{after}: {}", status.message);
+        return Err(Failure::theirs(message).into());
+    };
+    let mut failure = Failure::theirs(format!("{name} {ended}{after}: {}", cause.summary));
+    failure.details = if shown { Vec::new() } else { cause.evidence };
+    failure.hint = cause.hint;
     Err(failure.into())
 }
 

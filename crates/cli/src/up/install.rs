@@ -97,7 +97,7 @@ impl Installed {
     }
 }
 
-async fn ensure_namespace(client: &Client, name: &str) -> Result<()> {
+pub(super) async fn ensure_namespace(client: &Client, name: &str) -> Result<()> {
     let api: Api<Namespace> = Api::all(client.clone());
     let object = Namespace {
         metadata: ObjectMeta {

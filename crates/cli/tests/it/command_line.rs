@@ -350,3 +350,68 @@ fn a_server_that_hangs_is_given_up() {
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("says nothing for 1 s"), "{stderr}");
 }
+
+#[test]
+fn a_commit_is_run_found_by_its_labels_and_completed_by_its_name() {
+    let up = Up::start(&["--no-auth", "--no-node"]);
+    let repository = up.folder.path().join("repository");
+    std::fs::create_dir_all(repository.join("tools")).unwrap();
+    std::fs::write(repository.join("tools/train.py"), "import torch\n").unwrap();
+    let git = |arguments: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        command.arg("-C").arg(&repository).args([
+            "-c",
+            "user.name=kim",
+            "-c",
+            "user.email=kim@example.com",
+        ]);
+        let output = command.args(arguments).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    git(&["init", "--quiet", "--initial-branch", "main"]);
+    git(&["add", "."]);
+    git(&["commit", "--quiet", "-m", "one"]);
+    let commit = git(&["rev-parse", "HEAD"]);
+    git(&["rm", "--quiet", "tools/train.py"]);
+    git(&["commit", "--quiet", "--allow-empty", "-m", "two"]);
+
+    let run = |arguments: &[&str]| {
+        let output = up.run(arguments);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (
+            output.status.code(),
+            text(&output.stdout),
+            text(&output.stderr),
+        )
+    };
+    let address = repository.to_str().unwrap();
+    let wanted = format!("{address}@{commit}");
+    let (code, _, error) = run(&[
+        "run",
+        "--git",
+        &wanted,
+        "tools/train.py",
+        "--name",
+        "digits",
+        "--detach",
+    ]);
+    assert_eq!(code, Some(0), "{error}");
+    let (_, job, _) = run(&["job", "digits"]);
+    assert!(
+        job.contains(&format!("{commit} of {address}\n")),
+        "{commit}: {job}"
+    );
+    let (code, _, error) = run(&["run", "--git", &format!("{address}@nowhere"), "--detach"]);
+    assert_eq!(code, Some(1), "{error}");
+    assert!(error.starts_with("error: git fetch failed: "), "{error}");
+
+    assert_eq!(run(&["job-names"]).1, "digits\n");
+    let (_, none, _) = run(&["jobs", "-l", "astrago.io/framework!=pytorch"]);
+    assert!(none.starts_with("no jobs"), "{none}");
+    let (_, _, error) = run(&["jobs", "-l", "a b"]);
+    assert!(error.contains("name=value,other!=value"), "{error}");
+    let (code, gone, error) = run(&["delete", "-l", "astrago.io/framework=pytorch", "--yes"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert_eq!(gone, "deleted digits in namespace default\n");
+}

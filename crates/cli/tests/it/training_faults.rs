@@ -299,3 +299,42 @@ fn cgroups(pod: &str) -> Vec<PathBuf> {
         .filter(|path| path.exists())
         .collect()
 }
+
+/// A missing module is still missing at the next attempt; a number that happens to be odd is not.
+#[test]
+fn what_cannot_heal_is_not_tried_again_and_what_can_is() {
+    let (true, Some(python)) = (can_run_pods(), python()) else {
+        return;
+    };
+    let python = python.to_string_lossy();
+    let up = Up::start(&flags(&python));
+    let script = up.folder.path().join("train.py");
+    let run = |name: &str, code: &str, more: &[&str]| {
+        std::fs::write(&script, code).unwrap();
+        let mut words = vec!["run", script.to_str().unwrap(), "--name", name];
+        words.extend(["--cpu", "100m", "--max-restarts"]);
+        words.extend(more);
+        let output = up.run(&words);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), text.matches("begin").count(), error)
+    };
+    let hopeless = "print('begin')\nimport no_such_thing\n";
+    let (code, starts, error) = run("hopeless", hopeless, &["6", "--nodes", "2"]);
+    assert_eq!((code, starts), (Some(1), 2), "{error}");
+    let job = up.kubectl(&["get", "trainjob", "hopeless", "-o", "json"]);
+    let job: Value = serde_json::from_str(&job).unwrap();
+    let failed = &job["status"]["conditions"][0];
+    assert_eq!(failed["reason"], "PermanentFailure", "{job}");
+    let message = failed["message"].as_str().unwrap();
+    assert!(message.contains("no_such_thing"), "{message}");
+
+    let (code, starts, error) = run("all", hopeless, &["1", "--retry", "all"]);
+    assert_eq!((code, starts), (Some(1), 2), "{error}");
+
+    let flaky = "import os\nfrom pathlib import Path\nprint('begin')\n\
+        again = Path(os.environ['CHECKPOINT_DIR']) / 'again'\n\
+        if not again.exists():\n    again.touch()\n    raise RuntimeError('unlucky')\n";
+    let (code, starts, error) = run("flaky", flaky, &["6", "--checkpoint"]);
+    assert_eq!((code, starts), (Some(0), 2), "{error}");
+}

@@ -280,3 +280,46 @@ fn a_runtime_that_cannot_work_is_refused() {
         assert!(said.contains(want), "{name}: {said}");
     }
 }
+
+/// Documents about Kubeflow look for its controllers first.
+#[test]
+fn kubectl_finds_what_stands_for_the_control_plane() {
+    if !can_run_pods() || !has_kubectl() {
+        return;
+    }
+    let up = Up::start(&["--no-auth"]);
+    let running = |namespace: &str, name: &str| {
+        up.eventually("a pod that stands for a controller", |up| {
+            let arguments = ["get", "pods", "-n", namespace, "--no-headers"];
+            let table = up.kubectl(&arguments);
+            let line = table.lines().find(|line| line.starts_with(name));
+            let words: Vec<&str> = line.unwrap_or_default().split_whitespace().collect();
+            match words[..] {
+                [name, "1/1", "Running", "0", ..] => Ok(name.to_owned()),
+                _ => Err(json!(table)),
+            }
+        })
+    };
+    running("kubeflow-system", "kubeflow-trainer-controller-manager-");
+    running("kubeflow-system", "jobset-controller-manager-");
+    let operator = running("kubeflow", "training-operator-");
+    let uid = || {
+        let arguments = [
+            "get",
+            "pod",
+            &operator,
+            "-n",
+            "kubeflow",
+            "--ignore-not-found",
+        ];
+        up.kubectl(&[&arguments[..], &["-o", "jsonpath={.metadata.uid}"]].concat())
+    };
+    let before = uid();
+    up.kubectl(&["delete", "pod", &operator, "-n", "kubeflow", "--wait=false"]);
+    up.eventually("another one", |_| {
+        Some(uid())
+            .filter(|now| !now.is_empty() && *now != before)
+            .ok_or(json!("none yet"))
+    });
+    running("kubeflow", "training-operator-");
+}

@@ -6,18 +6,28 @@
 //!
 //! A Job that failed because pods were ended on purpose, its own or those of others in the set, is no failure of the
 //! training: the set is started again, whatever its policy, and that is not counted.
+//!
+//! A set that says so ([`labels::RETRY`]) is not started again after a failure that cannot heal. Whoever reads its log
+//! tells us; we wait for the word about this attempt, but not for long: nobody may be there to read. One that comes late
+//! ends the attempt that has begun meanwhile.
 
 use std::sync::Arc;
 
 use astrago_api::conditions::job as job_condition;
 use astrago_api::conditions::job_set as condition;
-use astrago_api::{FailurePolicyAction, FailurePolicyRule, JobSet, conditions as api_conditions};
+use astrago_api::{
+    FailurePolicyAction, FailurePolicyRule, JobSet, conditions as api_conditions, labels,
+};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt;
 use regex::Regex;
 
 use super::children::{Children, holds, template_of};
+use crate::clock::after;
+
+/// For so many seconds a failure waits to be looked at.
+const PATIENCE: i64 = 5;
 
 /// What is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,10 +48,21 @@ pub(crate) enum Response {
         /// Text of the event.
         message: String,
     },
+    /// Somebody looks at why the Jobs failed.
+    Wait {
+        /// For how long.
+        until: Timestamp,
+    },
 }
 
-/// What is done about the failed Jobs among the `children` of `set`; nothing if there are none.
-pub(crate) fn respond(set: &JobSet, children: &Children) -> Option<Response> {
+/// What is done about the failed Jobs among the `children` of `set` at `now`; nothing if there are none.
+pub(crate) fn respond(set: &JobSet, children: &Children, now: Timestamp) -> Option<Response> {
+    if let Some(failure) = set.annotations().get(labels::PERMANENT_FAILURE) {
+        return Some(Response::Fail {
+            reason: condition::REASON_PERMANENT_FAILURE,
+            message: failure.clone(),
+        });
+    }
     let since = disrupted_since(set, children);
     let blameless = |job: &&Arc<Job>| since.is_some_and(|since| failed_at(job) >= Some(since));
     let failed: Vec<_> = children
@@ -91,6 +112,11 @@ pub(crate) fn respond(set: &JobSet, children: &Children) -> Option<Response> {
                 message: with_job(condition::MESSAGE_REACHED_MAX_RESTARTS, culprit),
             }
         }
+        FailurePolicyAction::RestartJobSet | FailurePolicyAction::RestartJob
+            if let Some(until) = judged_until(set, first).filter(|until| *until > now) =>
+        {
+            Response::Wait { until }
+        }
         FailurePolicyAction::RestartJobSet | FailurePolicyAction::RestartJob => Response::Restart {
             counts: true,
             reason: condition::REASON_RESTART_JOB_SET_ACTION,
@@ -106,6 +132,19 @@ pub(crate) fn respond(set: &JobSet, children: &Children) -> Option<Response> {
             message: with_job("restarting jobset without counting the restart", culprit),
         },
     })
+}
+
+/// Until when the failure of this attempt waits to be looked at, if it is to be and was not.
+fn judged_until(set: &JobSet, first: &Job) -> Option<Timestamp> {
+    let annotations = set.annotations();
+    let judged = annotations.get(labels::JUDGED_ATTEMPT);
+    let judges = annotations.get(labels::RETRY).map(String::as_str);
+    if judges != Some(labels::retry::TRANSIENT)
+        || judged.is_some_and(|attempt| *attempt == set.restarts().to_string())
+    {
+        return None;
+    }
+    Some(after(failed_at(first)?, PATIENCE))
 }
 
 /// Since when pods of the set are ended on purpose: it is held, or a Job says so.
@@ -231,7 +270,7 @@ mod tests {
         set.status = Some(serde_json::from_value(status).expect("a status"));
         let mut children = jobs();
         children.active.extend(other.map(disrupted));
-        let response = respond(&set, &children).expect("a response");
+        let response = respond(&set, &children, Timestamp::MAX).expect("a response");
         assert_eq!(outcome(&response).0, want);
         let free = want == "RestartAfterDisruption";
         assert_eq!(
@@ -246,13 +285,42 @@ mod tests {
             | Response::Restart {
                 reason, message, ..
             } => (reason, message),
+            Response::Wait { .. } => ("", ""),
         }
+    }
+
+    #[rstest]
+    #[case::says_nothing(json!({}), 11, "RestartJobSetFailurePolicyAction")]
+    #[case::wants_all(json!({ "astrago.io/retry": "all" }), 11, "RestartJobSetFailurePolicyAction")]
+    #[case::not_looked_at_yet(json!({ "astrago.io/retry": "transient" }), 14, "")]
+    #[case::only_the_one_before_was(json!({ "astrago.io/retry": "transient", "astrago.io/judged-attempt": "1" }), 14, "")]
+    #[case::may_heal(json!({ "astrago.io/retry": "transient", "astrago.io/judged-attempt": "2" }), 11,
+        "RestartJobSetFailurePolicyAction")]
+    #[case::nobody_looks(json!({ "astrago.io/retry": "transient" }), 15, "RestartJobSetFailurePolicyAction")]
+    #[case::hopeless(json!({ "astrago.io/retry": "transient", "astrago.io/permanent-failure": "no module" }), 11,
+        "PermanentFailure")]
+    fn a_failure_that_cannot_heal_is_not_tried_again(
+        #[case] annotations: Value,
+        #[case] second: i64,
+        #[case] want: &str,
+    ) {
+        let mut set = set(&json!({ "maxRestarts": 6 }), 2);
+        set.metadata.annotations = serde_json::from_value(annotations).expect("annotations");
+        let now = Timestamp::from_second(second).expect("a moment");
+        let response = respond(&set, &jobs(), now).expect("a response");
+        assert_eq!(outcome(&response).0, want);
+        // The attempt that began before the verdict came is ended by it.
+        let later = respond(&set, &Children::default(), now);
+        assert_eq!(later.is_some(), want == "PermanentFailure");
     }
 
     #[test]
     fn without_failures_there_is_nothing_to_do() {
         let none = Children::default();
-        assert_eq!(respond(&set(&json!({ "maxRestarts": 1 }), 0), &none), None);
+        assert_eq!(
+            respond(&set(&json!({ "maxRestarts": 1 }), 0), &none, Timestamp::MAX),
+            None
+        );
     }
 
     #[rstest]
@@ -279,13 +347,14 @@ mod tests {
         { "name": "b", "action": "FailJobSet" },
     ] }), 0, "RestartJobSetAndIgnoreMaxRestartsFailurePolicyAction")]
     fn the_policy_decides(#[case] policy: Value, #[case] counted: i32, #[case] want: &str) {
-        let response = respond(&set(&policy, counted), &jobs()).expect("a response");
+        let response =
+            respond(&set(&policy, counted), &jobs(), Timestamp::MAX).expect("a response");
         assert_eq!(outcome(&response).0, want);
     }
 
     #[test]
     fn the_first_failed_job_is_named() {
-        let response = respond(&set(&Value::Null, 0), &jobs()).expect("a response");
+        let response = respond(&set(&Value::Null, 0), &jobs(), Timestamp::MAX).expect("a response");
         let want = "jobset failed due to one or more job failures (first failed job: demo-data-0)";
         assert_eq!(outcome(&response).1, want);
     }
@@ -293,7 +362,7 @@ mod tests {
     #[test]
     fn the_job_that_a_rule_matched_is_named() {
         let policy = json!({ "rules": [{ "name": "a", "action": "FailJobSet", "targetReplicatedJobs": ["node"] }] });
-        let response = respond(&set(&policy, 0), &jobs()).expect("a response");
+        let response = respond(&set(&policy, 0), &jobs(), Timestamp::MAX).expect("a response");
         let want = "applying FailJobSet failure policy action (first failed job: demo-node-0)";
         assert_eq!(outcome(&response).1, want);
     }

@@ -68,7 +68,7 @@ pub(crate) fn plan(job_set: &JobSet, observed: &Observed, now: Timestamp) -> Pla
     };
     let mut status = job_set.status.clone().unwrap_or_default();
     status.replicated_jobs_status = counts(job_set, &children);
-    if let Some(response) = respond(job_set, &children) {
+    if let Some(response) = respond(job_set, &children, now) {
         carry_out(job_set, response, &mut status, &mut plan, now);
     } else if success_policy::met(job_set, &children.succeeded) {
         let claim = Claim {
@@ -175,6 +175,7 @@ fn carry_out(
             };
             finish(job_set, claim, status, plan, now);
         }
+        Response::Wait { until } => plan.next = Some(until),
         Response::Restart {
             counts,
             reason,

@@ -1,6 +1,6 @@
 //! Reading and changing jobs.
 
-use astrago_api::{TrainJob, TrainingRuntime, conditions};
+use astrago_api::{TrainJob, TrainingRuntime, conditions, labels};
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
 use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
 use kube::{Api, ResourceExt};
@@ -12,10 +12,10 @@ use crate::context::Context;
 use crate::history::Record;
 use crate::identity::{Access, Caller};
 use crate::legacy::Kind;
-use crate::logbook::Attempt;
+use crate::logbook::{Attempt, recorder};
 use crate::model::{
     Deleted, Failure, FailureKind, JobDetail, JobEvent, JobState, JobStatus, JobSummary, Progress,
-    Usage, Waiting,
+    Source, Usage, Waiting,
 };
 use crate::names;
 use crate::view::Job;
@@ -127,6 +127,7 @@ pub(crate) fn lasting(context: &Context, job: &Job) -> JobDetail {
             .unwrap_or_default(),
         max_restarts: max_restarts(job),
         snapshot: job.job.annotations().get(names::SNAPSHOT).cloned(),
+        source: source(job),
         nodes: facts.nodes(job),
         timeline: facts.timeline(job, context.now()),
         waiting: None,
@@ -134,13 +135,21 @@ pub(crate) fn lasting(context: &Context, job: &Job) -> JobDetail {
             .then(|| failure(context, job))
             .flatten(),
         previous_failure: (summary.restarts > 0 && !summary.state.is_finished())
-            .then(|| previous_failure(context, &summary.uid))
+            .then(|| failure_by_logs(context, &summary.uid, has_begun(context, job)))
             .flatten(),
         usage: usage(context, job),
         metrics: curves.metrics,
         metrics_left_out: curves.left_out,
         summary,
     }
+}
+
+fn source(job: &Job) -> Option<Source> {
+    let said = |key: &str| job.job.annotations().get(key).cloned();
+    Some(Source {
+        repository: said(names::SOURCE_REPOSITORY)?,
+        commit: said(names::SOURCE_COMMIT)?,
+    })
 }
 
 fn max_restarts(job: &Job) -> Option<i64> {
@@ -178,7 +187,7 @@ fn waiting(context: &Context, job: &Job) -> Waiting {
 /// Enough for the tracebacks of all processes of a node, and what their launcher says after them.
 const TAIL: usize = 1000;
 
-fn failure(context: &Context, job: &Job) -> Option<Failure> {
+pub(super) fn failure(context: &Context, job: &Job) -> Option<Failure> {
     let uid = job.job.uid().unwrap_or_default();
     let mut endings = job.endings();
     for ending in &mut endings {
@@ -194,15 +203,33 @@ fn failure(context: &Context, job: &Job) -> Option<Failure> {
             .collect();
     }
     let condition = conditions::find(job.job.conditions(), conditions::train_job::FAILED);
-    cause::explain(
-        &endings,
-        condition.map(|condition| (condition.reason.as_str(), condition.message.as_str())),
-    )
+    let condition =
+        condition.map(|condition| (condition.reason.as_str(), condition.message.as_str()));
+    let found = cause::explain(&endings, condition);
+    let reason = condition.map(|(reason, _)| reason);
+    if reason != Some(conditions::job_set::REASON_PERMANENT_FAILURE) {
+        return found;
+    }
+    // The attempt that it is about may have been followed by another before it was looked at.
+    let earlier = [false, true].map(|previous| failure_by_logs(context, &uid, previous));
+    let mut all = [found.clone()].into_iter().chain(earlier).flatten();
+    all.find(|failure| failure.permanent).or(found)
 }
 
-/// Why the attempt before this one failed. Its pods may be gone, so that only what they printed is left.
-fn previous_failure(context: &Context, uid: &str) -> Option<Failure> {
-    let attempts = context.logbook.latest(uid, None, true);
+/// Whether anything of the current attempt is in the logs. Until then, the last that they have is the one before.
+fn has_begun(context: &Context, job: &Job) -> bool {
+    let uid = job.job.uid().unwrap_or_default();
+    let known = context.logbook.attempts(&uid);
+    let current = job.job_set.as_ref().map_or(0, |set| set.restarts());
+    recorder::started(job).iter().any(|(attempt, pod)| {
+        let of = pod.labels().get(labels::RESTART_ATTEMPT);
+        of.is_none_or(|of| *of == current.to_string()) && known.contains(attempt)
+    })
+}
+
+/// Why the last attempt failed, or the one before it. Its pods may be gone, so that only what they printed is left.
+fn failure_by_logs(context: &Context, uid: &str, previous: bool) -> Option<Failure> {
+    let attempts = context.logbook.latest(uid, None, previous);
     let ending = |attempt: Attempt| {
         let tail = context.logbook.tail(uid, &attempt, TAIL).ok()?;
         Some(Ending {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use astrago_api::TrainJob;
 use jiff::Timestamp;
 use kube::ResourceExt;
+use kube::core::{Expression, Selector, SelectorExt};
 
 use super::{Error, Result, jobs};
 use crate::context::Context;
@@ -23,6 +24,7 @@ pub(crate) struct Filter {
     pub(crate) state: Option<JobState>,
     pub(crate) framework: Option<String>,
     pub(crate) user: Option<String>,
+    pub(crate) labels: Selector,
     /// A part of the name, the message or the user.
     pub(crate) text: Option<String>,
     pub(crate) sort: Sort,
@@ -38,6 +40,7 @@ impl Filter {
         let all = self.state.is_none()
             && self.framework.is_none()
             && self.user.is_none()
+            && self.labels.selects_all()
             && self.text.is_none()
             && !self.archived;
         all && matches!(self.sort, Sort::Newest | Sort::Oldest | Sort::Name)
@@ -71,6 +74,34 @@ impl Sort {
     }
 }
 
+/// Reads a label selector of equalities: `name=value`, `name!=value`, `name` and `!name`, with commas between.
+pub(crate) fn labels(text: &str) -> Result<Selector> {
+    let read = |part: &str| {
+        let part = part.trim();
+        let (expression, name) = if let Some((name, value)) = part.split_once("!=") {
+            let (name, value) = (name.trim(), value.trim().to_owned());
+            (Expression::NotEqual(name.to_owned(), value), name)
+        } else if let Some((name, value)) = part.split_once('=') {
+            let (name, value) = (name.trim(), value.trim_start_matches('=').trim().to_owned());
+            (Expression::Equal(name.to_owned(), value), name)
+        } else if let Some(name) = part.strip_prefix('!') {
+            (
+                Expression::DoesNotExist(name.trim().to_owned()),
+                name.trim(),
+            )
+        } else {
+            (Expression::Exists(part.to_owned()), part)
+        };
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+        if name.is_empty() || !name.chars().all(plain) {
+            let message = format!("must be such as name=value,other!=value, not {text:?}");
+            return Err(Error::invalid("labels", message));
+        }
+        Ok(expression)
+    };
+    text.split(',').map(read).collect()
+}
+
 /// At most this many records of the history are looked at for one list.
 const ARCHIVED: usize = 5000;
 
@@ -93,11 +124,14 @@ pub(crate) async fn list(context: &Context, caller: &Caller, filter: &Filter) ->
         keys.iter()
             .filter(|key| namespaces.may(&key.namespace))
             .filter_map(|key| Job::find(&tables, key))
+            .filter(|job| filter.labels.matches(job.job.labels()))
             .map(|job| jobs::summary(context, &job))
             .collect()
     };
-    items.extend(legacy);
-    if filter.archived {
+    // Neither a record nor what stands in for a v1 job has labels.
+    let unlabelled = filter.labels.selects_all();
+    items.extend(legacy.into_iter().filter(|_| unlabelled));
+    if filter.archived && unlabelled {
         let records = context
             .history
             .archived(filter.namespace.as_deref(), ARCHIVED)

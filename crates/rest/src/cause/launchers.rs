@@ -9,9 +9,9 @@ fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("the pattern is a constant and is covered by tests")
 }
 
-/// What a launcher may put before a line of its processes.
+/// What a launcher may put before a line of its processes, and PyTorch once more before a traceback.
 static PREFIX: LazyLock<Regex> =
-    LazyLock::new(|| regex(r"^(?:\[[A-Za-z][\w.-]*\d\]: ?|\[[\d,]+\]<std(?:out|err)>: ?)"));
+    LazyLock::new(|| regex(r"^(?:\[[A-Za-z][\w.-]*\d\]: ?|\[[\d,]+\]<std(?:out|err)>: ?)+"));
 
 /// Lines of a launcher's own.
 static CHATTER: LazyLock<Regex> = LazyLock::new(|| {

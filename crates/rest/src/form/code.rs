@@ -311,9 +311,20 @@ pub(super) fn snapshot_volume(digest: &Digest, delivery: &Delivery) -> Value {
 pub(crate) fn start(interpreter: &str, processes: Option<i64>, script: &str) -> String {
     let script = quote(&format!("{SCRIPTS}/{script}"));
     match processes {
-        Some(processes) => format!("torchrun --nproc-per-node={processes} {script}"),
+        Some(processes) => format!("{} {script}", torchrun(processes)),
         None => format!("{interpreter} {script}"),
     }
+}
+
+/// The launcher of several processes on a node. They share one output, so that torchrun itself writes their
+/// lines, whole and each with its rank.
+pub fn torchrun(processes: i64) -> String {
+    let start = format!("torchrun --nproc-per-node={processes}");
+    if processes == 1 {
+        return format!("PYTHONUNBUFFERED=1 {start}");
+    }
+    let prefix = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE='[rank${rank}]: '";
+    format!("PYTHONUNBUFFERED=1 {prefix} {start} --tee=3")
 }
 
 /// A word as a shell reads it back.

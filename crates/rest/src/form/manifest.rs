@@ -118,6 +118,7 @@ fn train_job(
     if let Some(restarts) = request.max_restarts {
         all_annotations.insert(names::MAX_RESTARTS.to_owned(), restarts.to_string());
     }
+    all_annotations.insert(names::RETRY.to_owned(), request.retry.to_owned());
     // As annotations, so that the job is valid on a cluster whose TrainJob does not know the fields.
     if let Some(seconds) = request.ttl_seconds_after_finished {
         all_annotations.insert(
@@ -136,6 +137,11 @@ fn train_job(
     }
     if let Code::Snapshot { digest, .. } = &request.code {
         all_annotations.insert(names::SNAPSHOT.to_owned(), digest.to_string());
+    }
+    if let Some(source) = &request.source {
+        let (repository, commit) = (source.repository.clone(), source.commit.clone());
+        all_annotations.insert(names::SOURCE_REPOSITORY.to_owned(), repository);
+        all_annotations.insert(names::SOURCE_COMMIT.to_owned(), commit);
     }
     if let Some(priority) = request.priority {
         all_annotations.insert(names::PRIORITY.to_owned(), priority.to_string());

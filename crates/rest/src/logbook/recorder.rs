@@ -118,6 +118,8 @@ fn begin(
         let (context_, ended, key) = (Arc::clone(context), ended.clone(), key.clone());
         context.tasks.spawn(async move {
             record(&context_, &id.0, &id.1, &pod).await;
+            // First, because a restart waits for it.
+            app::verdict::give(&context_, &key, &pod).await;
             // Whatever the last lines said belongs into the job's record.
             app::record::write(&context_, &key).await;
             let _ = ended.send(id);

@@ -92,12 +92,20 @@ pub struct CreateRequest {
     /// and `known_hosts`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_secret: Option<String>,
+    /// Where a snapshot comes from, to be shown with the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub node_selector: BTreeMap<String, String>,
     /// How often the whole job may be restarted; otherwise the runtime decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 1000)]
     pub max_restarts: Option<i64>,
+    /// `transient`, as without it: a failure that no further attempt can heal, such as a missing module, ends the job.
+    /// `all`: restarts after any failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "transient")]
+    pub retry: Option<String>,
     /// Gives the job a volume that is kept over restarts and removed with the job, and names it to
     /// the code as `CHECKPOINT_DIR`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -120,6 +128,14 @@ pub struct CreateRequest {
     /// Creates the job without starting it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
+}
+
+/// The commit that a folder was taken from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Source {
+    #[schema(example = "https://git.example.com/team/project")]
+    pub repository: String,
+    pub commit: String,
 }
 
 /// The sizes of form A.
@@ -322,6 +338,9 @@ pub struct JobDetail {
     /// The digest of the folder that it runs, where it was given one.
     #[serde(default)]
     pub snapshot: Option<String>,
+    /// The commit that this folder was taken from, as far as whoever sent it said so.
+    #[serde(default)]
+    pub source: Option<Source>,
     pub nodes: Vec<JobNode>,
     pub timeline: Timeline,
     pub waiting: Option<Waiting>,

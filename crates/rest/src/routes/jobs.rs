@@ -10,7 +10,7 @@ use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::app::list::{Filter, Sort};
+use crate::app::list::{Filter, Sort, labels};
 use crate::app::{self, Error};
 use crate::context::Context;
 use crate::error::Result;
@@ -139,6 +139,7 @@ async fn resume(
         ("state" = Option<JobState>, Query),
         ("framework" = Option<String>, Query),
         ("user" = Option<String>, Query),
+        ("labels" = Option<String>, Query, description = "Labels of the job, such as name=value,other!=value"),
         ("q" = Option<String>, Query, description = "A part of the name, message, user or namespace"),
         ("sort" = Option<String>, Query, description = "newest, oldest, name, state or duration"),
         ("page" = Option<i64>, Query, minimum = 0, description = "From 0"),
@@ -174,6 +175,11 @@ fn filter(parameters: &Parameters) -> Result<Filter> {
         state: state.transpose()?,
         framework: text("framework"),
         user: text("user"),
+        labels: parameters
+            .text("labels")
+            .map(labels)
+            .transpose()?
+            .unwrap_or_default(),
         text: text("q"),
         sort: parameters
             .text("sort")

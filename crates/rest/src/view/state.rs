@@ -54,6 +54,7 @@ pub(super) fn message(job: &Job) -> String {
     match state {
         JobState::Suspended => conditions::train_job::MESSAGE_SUSPENDED.to_owned(),
         JobState::Running => format!("{running} of {wanted} nodes are running"),
+        JobState::Restarting if job.restarts() == 0 => "a node has failed".to_owned(),
         JobState::Restarting => format!("restart {} after a failure", job.restarts()),
         JobState::Pending => pending(job),
         JobState::Complete | JobState::Failed => state.as_str().to_owned(),

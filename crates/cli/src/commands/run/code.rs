@@ -1,9 +1,12 @@
 //! What is run, and the request that says so.
 
+use std::path::Path;
+
 use anyhow::Result;
-use astrago_rest::model::{CreateRequest, EnvVar, VolumeRequest, WhoAmI};
+use astrago_rest::model::{CreateRequest, EnvVar, Source, VolumeRequest, WhoAmI};
 use serde_json::Value;
 
+use super::git;
 use crate::args::{Run, Volume};
 use crate::exit::Failure;
 use crate::folder::Folder;
@@ -12,17 +15,21 @@ use crate::folder::Folder;
 pub(super) enum Code {
     /// The text of one script.
     Script(String),
-    /// A folder and the script of it to start.
-    Folder(Folder, String),
+    /// A folder and the script of it to start, and where it comes from.
+    Folder(Folder, String, Option<Source>),
 }
 
 impl Code {
     pub(super) fn read(arguments: &Run) -> Result<Self> {
-        let path = &arguments.path;
+        let path = arguments.path.as_deref();
+        if let Some(git) = &arguments.git {
+            return Self::fetch(git, path, arguments.entry.as_deref());
+        }
+        let path = path.unwrap_or_else(|| Path::new("."));
         if path.is_dir() {
             let folder = Folder::read(path)?;
             let entry = folder.entry(arguments.entry.as_deref())?;
-            return Ok(Self::Folder(folder, entry));
+            return Ok(Self::Folder(folder, entry, None));
         }
         if arguments.entry.is_some() {
             let failure = Failure::theirs("--entry names a script within a folder");
@@ -35,16 +42,39 @@ impl Code {
         Ok(Self::Script(text))
     }
 
+    /// What is in a repository: all of it, or the folder or the script of it that was named.
+    fn fetch(git: &str, path: Option<&Path>, entry: Option<&str>) -> Result<Self> {
+        let root = tempfile::tempdir()?;
+        let source = git::fetch(git, root.path())?;
+        let inside = root.path().join(path.unwrap_or_else(|| Path::new("")));
+        let script = path.filter(|_| inside.is_file()).and_then(Path::to_str);
+        let folder = if script.is_some() {
+            root.path()
+        } else {
+            &inside
+        };
+        if !folder.is_dir() {
+            let path = path.unwrap_or(folder).display();
+            let failure = Failure::theirs(format!("there is no {path} in the repository"));
+            return Err(failure.into());
+        }
+        let folder = Folder::read(folder)?;
+        let entry = folder.entry(entry.or(script))?;
+        Ok(Self::Folder(folder, entry, Some(source)))
+    }
+
     /// The framework that it uses: the script to start says, or else another file of the folder.
     fn framework(&self) -> &'static str {
         let found = match self {
             Self::Script(text) => imported_framework(text),
-            Self::Folder(folder, entry) => imported_framework(&folder.text(entry)).or_else(|| {
-                let others = folder.scripts().map(|script| folder.text(script));
-                others
-                    .map(|text| imported_framework(&text))
-                    .find_map(|found| found)
-            }),
+            Self::Folder(folder, entry, _) => {
+                imported_framework(&folder.text(entry)).or_else(|| {
+                    let others = folder.scripts().map(|script| folder.text(script));
+                    others
+                        .map(|text| imported_framework(&text))
+                        .find_map(|found| found)
+                })
+            }
         };
         // PyTorch's environment suits a script that imports none.
         found.unwrap_or("pytorch")
@@ -69,9 +99,12 @@ fn described(namespace: &str, arguments: &Run, me: &WhoAmI, code: &Code) -> Resu
         Some(framework) => framework.to_owned(),
         None => code.framework().to_owned(),
     };
-    let (training_code, snapshot, entry) = match code {
-        Code::Script(text) => (Some(text.clone()), None, "train.py"),
-        Code::Folder(folder, entry) => (None, Some(folder.digest().to_string()), entry.as_str()),
+    let (training_code, snapshot, entry, source) = match code {
+        Code::Script(text) => (Some(text.clone()), None, "train.py", None),
+        Code::Folder(folder, entry, source) => {
+            let digest = folder.digest().to_string();
+            (None, Some(digest), entry.as_str(), source.clone())
+        }
     };
     Ok(CreateRequest {
         user_id: me.user.clone(),
@@ -80,6 +113,7 @@ fn described(namespace: &str, arguments: &Run, me: &WhoAmI, code: &Code) -> Resu
         framework,
         training_code,
         snapshot,
+        source,
         name: arguments.name.clone(),
         runtime: arguments.runtime.clone(),
         image: arguments.image.clone(),
@@ -101,6 +135,7 @@ fn described(namespace: &str, arguments: &Run, me: &WhoAmI, code: &Code) -> Resu
             .collect(),
         volumes: volumes(&arguments.volumes),
         max_restarts: arguments.max_restarts,
+        retry: arguments.retry.clone(),
         deadline_seconds: arguments.deadline,
         priority: arguments.priority,
         checkpoint: arguments.checkpoint.then_some(true),
@@ -131,7 +166,7 @@ fn command(framework: &str, arguments: &Run, entry: &str) -> Result<String> {
     let interpreter = match (framework, arguments.nproc_per_node) {
         ("pytorch", Some(processes)) => {
             // torchrun takes the nodes and the meeting point from the variables that the runtime sets.
-            format!("torchrun --nproc-per-node={processes}")
+            astrago_rest::torchrun(processes.into())
         }
         (_, Some(_)) => {
             let failure =

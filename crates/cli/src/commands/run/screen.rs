@@ -145,7 +145,10 @@ fn status(job: &JobDetail) -> String {
         .and_then(|it| it.remaining_seconds);
     parts.extend(left.map(|left| format!("{} left", duration(left))));
     if summary.restarts > 0 && summary.state == JobState::Running {
-        parts.push(format!("restarted {} times", summary.restarts));
+        parts.push(match summary.restarts {
+            1 => "restarted once".to_owned(),
+            restarts => format!("restarted {restarts} times"),
+        });
     }
     parts.join(" · ")
 }
