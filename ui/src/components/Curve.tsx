@@ -26,6 +26,8 @@ interface Props {
   time?: boolean;
   /** Charts of the same group show the pointer at the same place. */
   group: string;
+  /** Told of the part of x that was dragged over, if there are more points of it to be had; of nothing to show all again. */
+  onPart?: (part: { from: number; to: number } | undefined) => void;
 }
 
 const COLORS = ['blue', 'orange', 'teal', 'grape', 'cyan', 'pink', 'lime', 'violet'];
@@ -34,7 +36,7 @@ const HEIGHT = 220;
 const LEGEND = 12;
 
 /** Lines over a common x, with the numbers at the pointer, and zoom by dragging (double click shows all again). */
-export function Curve({ title, series, smoothing, xLabel, time = false, group }: Props) {
+export function Curve({ title, series, smoothing, xLabel, time = false, group, onPart }: Props) {
   const { i18n } = useTranslation();
   const element = useRef<HTMLDivElement>(null);
   const theme = useMantineTheme();
@@ -46,6 +48,10 @@ export function Curve({ title, series, smoothing, xLabel, time = false, group }:
   const plot = useRef<uPlot>(undefined);
   const zoomed = useRef(false);
   const latest = useRef(data);
+  const choose = useRef(onPart);
+  useEffect(() => {
+    choose.current = onPart;
+  }, [onPart]);
   const labels = series.map((one) => one.label).join('\n');
   // Which of them have a band; as text, so that equal ones do not draw the chart anew.
   const banded = series.flatMap((one, index) => (one.band === undefined ? [] : [index])).join(' ');
@@ -111,7 +117,11 @@ export function Curve({ title, series, smoothing, xLabel, time = false, group }:
         hooks: {
           setSelect: [
             (one) => {
-              if (one.select.width > 0) zoomed.current = true;
+              const { left, width } = one.select;
+              if (width === 0) return;
+              if (choose.current === undefined) zoomed.current = true;
+              const at = (position: number) => one.posToVal(position, 'x') * (time ? 1000 : 1);
+              choose.current?.({ from: at(left), to: at(left + width) });
             },
           ],
           setCursor: [
@@ -128,7 +138,10 @@ export function Curve({ title, series, smoothing, xLabel, time = false, group }:
       parent,
     );
     zoomed.current = false;
-    made.over.addEventListener('dblclick', () => (zoomed.current = false));
+    made.over.addEventListener('dblclick', () => {
+      zoomed.current = false;
+      choose.current?.(undefined);
+    });
     plot.current = made;
     const observer = new ResizeObserver(() => made.setSize({ width: parent.clientWidth, height: HEIGHT }));
     observer.observe(parent);

@@ -142,12 +142,35 @@ export function useJobEvents(key: JobKey) {
 }
 
 /** The question for a job's metrics, for one job or several. */
-export function metricsOf({ namespace, name }: JobKey) {
+/** A part of the curves, by steps or, in milliseconds since the epoch, by times. */
+export interface Zoom {
+  axis: 'step' | 'time';
+  from: number;
+  to: number;
+}
+
+/** Points of each curve: enough for the width of a chart. */
+const POINTS = 200;
+
+export function metricsOf({ namespace, name }: JobKey, zoom?: Zoom) {
   const key = { namespace, name };
+  const time = (milliseconds: number) => new Date(milliseconds).toISOString();
+  const part =
+    zoom === undefined
+      ? {}
+      : zoom.axis === 'time'
+        ? { from_time: time(zoom.from), to_time: time(zoom.to) }
+        : { from_step: zoom.from, to_step: zoom.to };
+  const { path, query } = where(key);
   return {
-    queryKey: ['job', key, 'metrics'],
+    queryKey: ['job', key, 'metrics', part],
     queryFn: ({ signal }: { signal: AbortSignal }) =>
-      answered(client.GET('/api/trainjobs/{name}/metrics', { params: where(key), signal })),
+      answered(
+        client.GET('/api/trainjobs/{name}/metrics', {
+          params: { path, query: { ...query, points: POINTS, ...part } },
+          signal,
+        }),
+      ),
   };
 }
 

@@ -1,12 +1,12 @@
 import { Card, Group, SegmentedControl, SimpleGrid, Skeleton, Slider, Text } from '@mantine/core';
 import { IconChartLine } from '@tabler/icons-react';
-import { useQueries } from '@tanstack/react-query';
+import { keepPreviousData, useQueries } from '@tanstack/react-query';
 import { type ReactNode, useMemo, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { Curve } from '@/components/Curve';
 import { Empty } from '@/components/Empty';
-import { type JobKey, metricsOf } from '@/services/jobs';
+import { type JobKey, metricsOf, type Zoom } from '@/services/jobs';
 
 import { chartsOf, WORKERS, type Workers } from './charts';
 
@@ -24,8 +24,14 @@ export function Curves({ jobs, live, children }: Props) {
   const [smoothing, setSmoothing] = useState(0);
   const [axis, setAxis] = useState<'step' | 'time'>('step');
   const [workers, setWorkers] = useState<Workers>('mean');
+  // The server knows more points of a part than of the whole.
+  const [zoom, setZoom] = useState<Zoom>();
   const loaded = useQueries({
-    queries: jobs.map((key) => ({ ...metricsOf(key), refetchInterval: live ? 5_000 : (false as const) })),
+    queries: jobs.map((key) => ({
+      ...metricsOf(key, zoom),
+      placeholderData: keepPreviousData,
+      refetchInterval: live ? 5_000 : (false as const),
+    })),
     combine: dataOf,
   });
   const names = useMemo(() => jobs.map((job) => job.name), [jobs]);
@@ -50,7 +56,10 @@ export function Curves({ jobs, live, children }: Props) {
               { value: 'time', label: t('metrics.time') },
             ]}
             value={axis}
-            onChange={(value) => setAxis(value as 'step' | 'time')}
+            onChange={(value) => {
+              setAxis(value as 'step' | 'time');
+              setZoom(undefined);
+            }}
           />
           {several && (
             <SegmentedControl
@@ -103,6 +112,7 @@ export function Curves({ jobs, live, children }: Props) {
                   group={axis}
                   time={axis === 'time'}
                   xLabel={axis === 'time' ? t('metrics.time') : t('metrics.step')}
+                  onPart={(part) => setZoom(part && { axis, ...part })}
                 />
               </Card>
             ))}

@@ -5,33 +5,31 @@ import { Running } from '@/components/Time';
 import { isFinished } from '@/libs/state';
 import { duration, moment } from '@/libs/time';
 import type { Schemas } from '@/services/client';
-import { useLogAttempts } from '@/services/logs';
 
 import classes from './Detail.module.css';
 
-interface Part {
-  key: string;
-  label: string;
-  seconds: number;
-  color: string;
-  from?: string | undefined;
-}
+type Phase = Schemas['Phase'];
 
-/** Where the time went: waiting, starting, training, and each attempt after a restart. */
+const COLORS: Record<Phase, string> = {
+  queued: 'var(--mantine-color-gray-5)',
+  starting: 'var(--mantine-color-yellow-5)',
+  training: 'var(--mantine-color-blue-6)',
+  restarting: 'var(--mantine-color-orange-6)',
+  suspended: 'var(--mantine-color-violet-4)',
+};
+const SHADES = ['blue-6', 'cyan-7', 'indigo-5'];
+
+/** Where the time went: what the job did in each moment, and how long that took together. */
 export function Timeline({ job, read }: { job: Schemas['JobDetail']; read: number }) {
   const { t, i18n } = useTranslation();
-  const attempts = useLogAttempts(job, job.restarts);
-  const starts = (attempts.data ?? [])
-    .flatMap((attempt) => attempt.started_at ?? [])
-    .toSorted((a, b) => Date.parse(a) - Date.parse(b));
-  const parts = partsOf(job, starts).map((part) => ({
-    ...part,
-    label: part.key.startsWith('attempt')
-      ? t('job.attempt', { number: part.key.slice(7) })
-      : t(`job.${part.key as 'queued' | 'starting' | 'training'}`),
-  }));
-  const total = parts.reduce((sum, part) => sum + part.seconds, 0);
-  if (parts.length === 0) return null;
+  const intervals = job.timeline.intervals ?? [];
+  if (intervals.length === 0) return null;
+  const attempts = Math.max(...intervals.map((one) => one.attempt));
+  const labelOf = ({ phase, attempt }: Schemas['Interval']) =>
+    phase === 'training' && attempts > 1 ? t('job.attempt', { number: attempt }) : t(`job.${phase}`);
+  // Attempts that follow each other are told apart by their shade.
+  const colorOf = ({ phase, attempt }: Schemas['Interval']) =>
+    phase === 'training' ? `var(--mantine-color-${SHADES[(attempt - 1) % SHADES.length]})` : COLORS[phase];
   const over = isFinished(job.state) || (job.archived ?? false);
   return (
     <section aria-label={t('job.timeline')}>
@@ -50,31 +48,30 @@ export function Timeline({ job, read }: { job: Schemas['JobDetail']; read: numbe
           )}
         </Text>
       </Group>
-      {total > 0 && (
-        <div className={classes.bar} aria-hidden>
-          {parts.map((part) => (
-            <Tooltip key={part.key} label={`${part.label} · ${duration(part.seconds * 1000)}`}>
-              <div
-                className={classes.part}
-                style={{ flexGrow: part.seconds / total, background: part.color }}
-              />
-            </Tooltip>
-          ))}
-        </div>
-      )}
+      <div className={classes.bar} aria-hidden>
+        {intervals.map((one) => (
+          <Tooltip
+            key={one.from}
+            label={`${labelOf(one)} · ${duration(lengthOf(one))} · ${moment(one.from, i18n.language)}`}
+          >
+            <div
+              className={classes.part}
+              data-interval={one.phase}
+              style={{ flexGrow: Math.max(lengthOf(one), 1), background: colorOf(one) }}
+            />
+          </Tooltip>
+        ))}
+      </div>
       <Group mt={10} gap="lg" component="ol" p={0} m={0} style={{ listStyle: 'none' }} className="numbers">
-        {parts.map((part) => (
-          <li key={part.key} data-phase={part.key}>
-            <Group
-              gap={6}
-              wrap="nowrap"
-              title={part.from === undefined ? undefined : moment(part.from, i18n.language)}
-            >
-              <span className={classes.dot} style={{ background: part.color }} />
+        {phasesOf(intervals).map(({ phase, milliseconds, attempts }) => (
+          <li key={phase} data-phase={phase}>
+            <Group gap={6} wrap="nowrap">
+              <span className={classes.dot} style={{ background: COLORS[phase] }} />
               <Text size="xs">
-                {part.label}{' '}
+                {t(`job.${phase}`)}{' '}
                 <Text span c="dimmed" fz="inherit">
-                  {duration(part.seconds * 1000)}
+                  {duration(milliseconds)}
+                  {attempts > 1 && ` · ${t('job.attempts', { count: attempts })}`}
                 </Text>
               </Text>
             </Group>
@@ -85,35 +82,19 @@ export function Timeline({ job, read }: { job: Schemas['JobDetail']; read: numbe
   );
 }
 
-const WAITING = 'var(--mantine-color-gray-5)';
-const STARTING = 'var(--mantine-color-yellow-5)';
-const TRAINING = ['blue-6', 'cyan-7', 'indigo-5', 'violet-5'].map((shade) => `var(--mantine-color-${shade})`);
+function lengthOf({ from, until }: Schemas['Interval']): number {
+  return Date.parse(until) - Date.parse(from);
+}
 
-/** The phases in order; with several attempts the training is split where each of them began. */
-export function partsOf(
-  job: Pick<Schemas['JobDetail'], 'timeline' | 'completed_at' | 'created_at'>,
-  starts: string[],
-  now = Date.now(),
-): Omit<Part, 'label'>[] {
-  const { queued_seconds: queued, starting_seconds: starting, training_seconds: training } = job.timeline;
-  const parts: Omit<Part, 'label'>[] = [];
-  if (queued != null) parts.push({ key: 'queued', seconds: queued, color: WAITING, from: job.created_at });
-  if (starting != null) parts.push({ key: 'starting', seconds: starting, color: STARTING });
-  if (training == null && starts.length < 2) return parts;
-  if (starts.length < 2) {
-    parts.push({ key: 'training', seconds: training ?? 0, color: TRAINING[0] ?? STARTING });
-    return parts;
-  }
-  const end = job.completed_at == null ? now : Date.parse(job.completed_at);
-  starts.forEach((from, index) => {
-    const next = starts[index + 1];
-    const until = next === undefined ? end : Date.parse(next);
-    parts.push({
-      key: `attempt${index + 1}`,
-      seconds: Math.max(0, (until - Date.parse(from)) / 1000),
-      color: TRAINING[index % TRAINING.length] ?? STARTING,
-      from,
+/** The time of each phase together, in the order in which they first came. */
+export function phasesOf(intervals: Schemas['Interval'][]) {
+  const phases = new Map<Phase, { milliseconds: number; attempts: number }>();
+  for (const one of intervals) {
+    const { milliseconds = 0, attempts = 0 } = phases.get(one.phase) ?? {};
+    phases.set(one.phase, {
+      milliseconds: milliseconds + lengthOf(one),
+      attempts: attempts + (one.phase === 'training' ? 1 : 0),
     });
-  });
-  return parts;
+  }
+  return [...phases].map(([phase, sum]) => ({ phase, ...sum }));
 }

@@ -42,6 +42,13 @@ describe('the charts of a job', () => {
     ]);
   });
 
+  it('take the mean between the points that a worker shows', () => {
+    const loss = metric('loss', [4, 4, 4], [2, 9, 4]);
+    loss.points = loss.points?.filter(({ worker, step }) => worker === 0 || step !== 1);
+    const [chart] = chartsOf(['a'], [[loss]], options);
+    expect(chart?.series[0]?.points.map(({ y }) => y)).toEqual([3, 3.5, 4]);
+  });
+
   it.each([
     ['first', ['a'], ['#0']],
     ['all', ['a'], ['#0', '#1']],

@@ -58,9 +58,9 @@ function linesOf(metric: Schemas['Metric'], axis: 'step' | 'time'): Line[] {
 
 /** The mean at each step of the first worker, and how far apart the workers are there. */
 function meanOf(lines: Line[]): Pick<Series, 'points' | 'band'> {
-  const at = lines.map((line) => new Map(line.points.map((point) => [point.step, point.y])));
+  const readings = lines.map(readingOf);
   const spread = (lines[0]?.points ?? []).map(({ x, step }) => {
-    const values = at.flatMap((values) => values.get(step) ?? []);
+    const values = readings.flatMap((read) => read(step) ?? []);
     return { x, values };
   });
   return {
@@ -69,6 +69,26 @@ function meanOf(lines: Line[]): Pick<Series, 'points' | 'band'> {
       y: values.reduce((sum, value) => sum + value, 0) / values.length,
     })),
     band: spread.map(({ values }) => ({ low: Math.min(...values), high: Math.max(...values) })),
+  };
+}
+
+/**
+ * What a line says at a step: its point there, or what lies between the two around it. Of a long curve each worker
+ * shows other points.
+ */
+function readingOf({ points }: Line): (step: number) => number | undefined {
+  const known = [...new Map(points.map((point) => [point.step, point.y]))].toSorted(([a], [b]) => a - b);
+  return (step) => {
+    let [low, high] = [0, known.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((known[middle]?.[0] ?? Infinity) < step) low = middle + 1;
+      else high = middle;
+    }
+    const [before, after] = [known[low - 1], known[low]];
+    if (after?.[0] === step) return after[1];
+    if (before === undefined || after === undefined) return undefined;
+    return before[1] + ((after[1] - before[1]) * (step - before[0])) / (after[0] - before[0]);
   };
 }
 
