@@ -1,3 +1,6 @@
+/** What is shown for a secret. */
+export const HIDDEN = '••••';
+
 /** What this browser keeps for one of its users, and forgets when they sign out. */
 const PREFIX = 'astrago.own.';
 
@@ -29,9 +32,9 @@ export function forgetAll() {
   for (const key of Object.keys(localStorage)) if (key.startsWith(PREFIX)) localStorage.removeItem(key);
 }
 
-/** Variables without the values that look like secrets. */
-export function withoutSecrets<T extends { name: string; value: string }>(variables: T[]): T[] {
-  return variables.map((one) => (SECRET.test(one.name) ? { ...one, value: '' } : one));
+/** Variables without the values that look like secrets, or with something else in their place. */
+export function withoutSecrets<T extends { name: string; value: string }>(variables: T[], instead = ''): T[] {
+  return variables.map((one) => (SECRET.test(one.name) ? { ...one, value: instead } : one));
 }
 
 /** An address without the user and password that may stand in it. */

@@ -14,7 +14,7 @@ import { Curves } from '@/pages/Jobs/Detail/Curves';
 import { ROUTES } from '@/routes';
 import { formOf, jobOf, type JobKey, useLiveJobs } from '@/services/jobs';
 
-import { resultsOf, rowsOf, settingsOf } from './settings';
+import { LABELS, resultsOf, rowsOf, settingsOf } from './settings';
 
 /** Any number of jobs side by side: their curves in the same charts, and in what they differ. The address says which. */
 export function Compare() {
@@ -112,7 +112,10 @@ export function Compare() {
                         data-differs={(row.differs && keys.length > 1) || undefined}
                         bg={row.differs && keys.length > 1 ? 'var(--mantine-color-yellow-light)' : undefined}
                       >
-                        <Table.Th scope="row">{row.name}</Table.Th>
+                        <Table.Th scope="row">
+                          {(LABELS[row.name as keyof typeof LABELS] ?? []).map((key) => t(key)).join(' ') ||
+                            row.name}
+                        </Table.Th>
                         {row.values.map((value, at) => (
                           <Table.Td key={at} style={{ overflowWrap: 'anywhere' }}>
                             {value ?? '–'}

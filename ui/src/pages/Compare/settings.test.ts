@@ -19,3 +19,8 @@ it('marks the settings in which jobs differ, a missing one among them', () => {
     { name: 'max_restarts', values: [undefined, '3'], differs: true },
   ]);
 });
+
+it('shows no value that looks like a secret', () => {
+  const lines = form({ env_vars: [{ name: 'HF_TOKEN', value: 'hush' }] });
+  expect([...lines.values()]).not.toContain('hush');
+});

@@ -1,4 +1,5 @@
 import { amounts } from '@/libs/amounts';
+import { HIDDEN, withoutSecrets } from '@/libs/own';
 import type { Schemas } from '@/services/client';
 
 type Form = Schemas['CreateRequest'];
@@ -22,11 +23,33 @@ export function settingsOf(form: Form): Map<string, string> {
     if (OTHERS.includes(key) || value == null || value === '') continue;
     lines.set(key, typeof value === 'object' ? JSON.stringify(value) : String(value));
   }
-  for (const { name, value } of form.env_vars ?? []) lines.set(`$${name}`, value ?? '');
+  const variables = (form.env_vars ?? []).map(({ name, value }) => ({ name, value: value ?? '' }));
+  for (const { name, value } of withoutSecrets(variables, HIDDEN)) lines.set(`$${name}`, value);
   for (const volume of form.volumes ?? [])
     lines.set(volume.mountPath, volume.pvc ?? volume.hostPath ?? volume.configMap ?? volume.memory ?? '');
   return lines;
 }
+
+/** The settings by the words of the form, where it has one. */
+export const LABELS = {
+  framework: ['submit.framework'],
+  runtime: ['submit.runtime'],
+  num_nodes: ['submit.nodes'],
+  cpu_request: ['nodes.cpu', 'submit.request'],
+  cpu_limit: ['nodes.cpu', 'submit.limit'],
+  memory_request: ['nodes.memory', 'submit.request'],
+  memory_limit: ['nodes.memory', 'submit.limit'],
+  gpu_count: ['nodes.gpu'],
+  image: ['submit.image'],
+  command: ['submit.command'],
+  git_repository: ['submit.repository'],
+  git_branch: ['submit.branch'],
+  max_restarts: ['submit.maxRestarts'],
+  deadline_seconds: ['submit.deadline'],
+  ttl_seconds_after_finished: ['submit.ttl'],
+  priority: ['submit.priority'],
+  checkpoint: ['submit.checkpoints'],
+} as const;
 
 export interface Row {
   name: string;

@@ -6,7 +6,7 @@ import { Facts } from '@/components/Facts';
 import { Section } from '@/components/Section';
 import { Moment } from '@/components/Time';
 import { amounts } from '@/libs/amounts';
-import { withoutSecrets } from '@/libs/own';
+import { HIDDEN, withoutSecrets } from '@/libs/own';
 import { useSaying } from '@/libs/saying';
 import { isFinished } from '@/libs/state';
 import { useStep } from '@/libs/step';
@@ -93,6 +93,7 @@ function Details({ job }: { job: Job }) {
   const command = (form?.command ?? job.command.join(' ')).trim();
   const variables = withoutSecrets(
     (form?.env_vars ?? []).map(({ name, value }) => ({ name, value: value ?? '' })),
+    HIDDEN,
   );
   const facts: [string, ReactNode][] = [
     // What is said at the top is not said again.
