@@ -28,4 +28,5 @@ mod training_kubectl;
 mod training_libraries;
 mod training_queue;
 mod training_roads;
+mod training_suspend;
 mod training_torchrun;
