@@ -29,4 +29,7 @@ mod training_kubectl;
 mod training_libraries;
 mod training_queue;
 mod training_roads;
+mod training_suspend;
 mod training_torchrun;
+mod upstream_features;
+mod upstream_features_v1;

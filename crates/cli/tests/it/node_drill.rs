@@ -48,7 +48,7 @@ fn job(name: &str, place: &Path) -> serde_json::Value {
     })
 }
 
-fn apply(up: &Up, object: &serde_json::Value) {
+pub(crate) fn apply(up: &Up, object: &serde_json::Value) {
     let file = up.folder.path().join("object.json");
     std::fs::write(&file, object.to_string()).unwrap();
     up.kubectl(&["apply", "-f", file.to_str().unwrap()]);
@@ -231,7 +231,7 @@ else:
             time.sleep(0.05)
 "#;
 
-fn open_to_all(path: &Path) {
+pub(crate) fn open_to_all(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
 }
