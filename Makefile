@@ -57,6 +57,9 @@ test-cluster: setup ui ## The end-to-end tests on a real Kubernetes control plan
 	scripts/cluster-build
 	scripts/cluster-test
 
+conformance: ui ## Kubernetes' own conformance tests against `astrago up` (FOCUS, SKIP)
+	scripts/conformance "$(or $(FOCUS),.)" $(if $(SKIP),"$(SKIP)")
+
 screenshots: setup ui ## Pictures of every page into docs/screenshots
 	$(CARGO) test $(LOCKED) --workspace --no-run
 	cd ui && npm run screenshots
@@ -87,4 +90,4 @@ fmt: ## Format the code
 gen: ## Write the generated files anew
 	$(CARGO) xtask gen
 
-.PHONY: help build run ui test test-ui test-steady lab fresh dist test-dist test-cluster screenshots check check-ui bench fuzz setup fmt gen
+.PHONY: help build run ui test test-ui test-steady lab fresh dist test-dist test-cluster conformance screenshots check check-ui bench fuzz setup fmt gen
