@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::harness::target::{Target, applies};
 use crate::harness::{Up, can_run_pods, has_kubectl, python};
 
 const LIGHTNING: &str = r"
@@ -56,6 +57,94 @@ data = [{'x': torch.ones(4), 'labels': torch.ones(1)}] * 32
 Trainer(Model(), settings, train_dataset=data).train()
 print(f'rank {settings.process_index} of {settings.world_size}', flush=True)
 ";
+
+/// Prints much at once; then the second process finds something wrong.
+const RAISES: &str = r"
+import sys
+import torch.distributed as dist
+
+dist.init_process_group('gloo')
+for number in range(400):
+    sys.stdout.write(f'line {number:03} of {dist.get_rank()} {20 * chr(46)}\n')
+dist.barrier()
+if dist.get_rank() == 1:
+    raise ValueError('sample 7 is empty')
+dist.barrier()
+";
+
+#[test]
+fn libraries_train_with_two_processes_on_each_of_two_nodes() {
+    let embedded = applies(Target::is_embedded, "their variables are the same there");
+    let Some(python) = python().filter(|_| embedded && can_run_pods()) else {
+        return;
+    };
+    let python = python.to_str().unwrap();
+    let up = Up::start(&["--no-auth", "--stop-pods", "--python", python]);
+    let run = |name: &str, code: &str| {
+        let script = up.folder.path().join(format!("{name}.py"));
+        std::fs::write(&script, code).unwrap();
+        let output = up.run(&[
+            "run",
+            script.to_str().unwrap(),
+            "--name",
+            name,
+            "--nodes",
+            "2",
+            "--nproc-per-node",
+            "2",
+            "--framework",
+            "pytorch",
+            "--cpu",
+            "500m",
+            "--env",
+            "OMP_NUM_THREADS=1",
+            "--max-restarts",
+            "0",
+        ]);
+        let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+        let remarks = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), lines, remarks)
+    };
+    let lightning = LIGHTNING.replace("devices=1", "devices=2");
+    assert_ne!(lightning, LIGHTNING);
+    let jobs = [
+        ("lightning", lightning.as_str()),
+        ("accelerate", ACCELERATE),
+        ("transformers", TRANSFORMERS),
+    ];
+    for (name, code) in jobs {
+        let (exit, lines, remarks) = run(name, code);
+        assert_eq!(exit, Some(0), "{name}: {lines}{remarks}");
+        for rank in 0..4 {
+            // Behind the progress bar of another process, if that has not ended its line.
+            let want = format!("[rank{rank}]: rank {rank} of 4\n");
+            assert!(lines.contains(&want), "{name}: {want}: {lines}");
+        }
+    }
+    for (name, metric) in [("lightning", "train_loss"), ("transformers", "loss")] {
+        let (_, job) = up.get(&format!("/api/trainjobs/{name}?namespace=default"));
+        assert_eq!(job["metrics"][0]["name"], metric, "{name}: {job}");
+        assert_ne!(job["progress"]["step"], "", "{name}: {job}");
+    }
+
+    let (exit, lines, remarks) = run("raises", RAISES);
+    assert_eq!(exit, Some(1), "{lines}{remarks}");
+    for rank in 0..4 {
+        let node = rank / 2;
+        for number in 0..400 {
+            let want = format!(
+                "[{node}] [rank{rank}]: line {number:03} of {rank} {}",
+                ".".repeat(20)
+            );
+            assert!(lines.lines().any(|line| line == want), "{want}: {lines}");
+        }
+    }
+    assert!(remarks.contains("Worker 0"), "{remarks}");
+    assert!(
+        remarks.contains("ValueError: sample 7 is empty"),
+        "{remarks}"
+    );
+}
 
 #[test]
 fn libraries_find_their_peers_without_a_launcher() {
