@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::harness::target::{Target, applies};
 use crate::harness::{Up, can_run_pods, has_kubectl, python};
 
 const LIGHTNING: &str = r"
@@ -73,7 +74,8 @@ dist.barrier()
 
 #[test]
 fn libraries_train_with_two_processes_on_each_of_two_nodes() {
-    let Some(python) = python().filter(|_| can_run_pods()) else {
+    let embedded = applies(Target::is_embedded, "their variables are the same there");
+    let Some(python) = python().filter(|_| embedded && can_run_pods()) else {
         return;
     };
     let python = python.to_str().unwrap();

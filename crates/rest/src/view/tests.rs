@@ -83,7 +83,7 @@ fn running() -> Value {
     JobState::Running, "1 of 2 nodes are running")]
 #[case::crashed(
     job(spec(), json!([]), vec![pod(0, "Running", json!({ "terminated": { "exitCode": 1 } }))], 0),
-    JobState::Restarting, "restart 0 after a failure")]
+    JobState::Restarting, "a node has failed")]
 #[case::between_attempts(job(spec(), json!([]), vec![], 2), JobState::Restarting, "restart 2 after a failure")]
 #[case::complete(
     job(spec(), condition("Complete", "jobset completed successfully"), vec![], 0),
