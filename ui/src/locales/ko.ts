@@ -232,6 +232,7 @@ export const ko: Messages = {
     training: '학습',
     restarting: '재시작',
     suspended: '일시 중지',
+    attempts_one: '{{count}}번 시도',
     attempts_other: '{{count}}번 시도',
     message: '메시지',
     runtime: '런타임',
