@@ -30,3 +30,5 @@ mod training_queue;
 mod training_roads;
 mod training_suspend;
 mod training_torchrun;
+mod upstream_features;
+mod upstream_features_v1;
