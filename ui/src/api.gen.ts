@@ -676,7 +676,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The metrics of a job with their curves. */
+        /**
+         * The metrics of a job with their curves.
+         * @description Of a long curve the least and the greatest value of each stretch are shown, so that nothing that was left
+         *     out lies outside of what is there. A part of it, by steps or by times, is shown as exactly as `points` allows.
+         */
         get: operations["metrics"];
         put?: never;
         post?: never;
@@ -1227,6 +1231,19 @@ export interface components {
         };
         /** @enum {string} */
         FitVerdict: "fits_now" | "would_wait" | "never_fits";
+        /** @description A time in which a job did one thing. */
+        Interval: {
+            /**
+             * Format: int64
+             * @description The number of the attempt that trains, or trained last; the first is 1.
+             */
+            attempt: number;
+            /** Format: date-time */
+            from: string;
+            phase: components["schemas"]["Phase"];
+            /** Format: date-time */
+            until: string;
+        };
         /** @description A job in full. */
         JobDetail: components["schemas"]["JobSummary"] & {
             command: string[];
@@ -1416,7 +1433,10 @@ export interface components {
         };
         Metric: {
             name: string;
-            /** @description The points over time, thinned out; present in the answer about one metric or curve. */
+            /**
+             * @description The points over time. Of a curve that has too many of them, the least and the greatest of each
+             *     stretch; present in the answer about curves.
+             */
             points?: components["schemas"]["MetricPoint"][];
             /** @description The latest. */
             value: components["schemas"]["MetricValue"];
@@ -1482,6 +1502,8 @@ export interface components {
         };
         /** @enum {string} */
         NotFinite: "NaN" | "Infinity" | "-Infinity";
+        /** @enum {string} */
+        Phase: "queued" | "starting" | "training" | "restarting" | "suspended";
         /** @description A size to choose from in the form. */
         Preset: {
             /** Format: int64 */
@@ -1671,22 +1693,31 @@ export interface components {
              */
             status?: number | null;
         };
-        /** @description Where the time went, in seconds. Phases that have not begun are absent. */
+        /**
+         * @description Where the time went, in seconds: together the time from the job's creation to its end, or until now. A phase
+         *     that never was is absent.
+         */
         Timeline: {
+            /** @description The same in the order in which it happened. */
+            intervals?: components["schemas"]["Interval"][];
             /**
              * Format: int64
-             * @description From creation until the last node had a place.
+             * @description Before its nodes had a place.
              */
             queued_seconds?: number | null;
+            /**
+             * Format: int64
+             * @description From the end of an attempt until the next one trained.
+             */
+            restarting_seconds?: number | null;
             /**
              * Format: int64
              * @description From then until training ran on every node: images, init containers.
              */
             starting_seconds?: number | null;
-            /**
-             * Format: int64
-             * @description From then until the end, or until now.
-             */
+            /** Format: int64 */
+            suspended_seconds?: number | null;
+            /** Format: int64 */
             training_seconds?: number | null;
         };
         /** @description A token of a user, without the token itself. */
@@ -3222,6 +3253,12 @@ export interface operations {
         parameters: {
             query?: {
                 namespace?: string;
+                /** @description at most about so many for each curve; 500 unless given */
+                points?: number;
+                from_step?: number;
+                to_step?: number;
+                from_time?: string;
+                to_time?: string;
             };
             header?: never;
             path: {
