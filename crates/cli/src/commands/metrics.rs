@@ -74,7 +74,7 @@ fn row(metric: &Metric) -> Vec<String> {
         metric.name.clone(),
         match metric.value {
             MetricValue::Finite(value) => shown(value),
-            other => other.to_string(),
+            other @ MetricValue::NotFinite(_) => other.to_string(),
         },
         dash(values.iter().copied().fold(f64::INFINITY, f64::min)),
         dash(values.iter().copied().fold(f64::NEG_INFINITY, f64::max)),

@@ -47,7 +47,7 @@ pub(super) async fn keep(client: Client, node: String, stop: CancellationToken) 
             }
         }
     };
-    stop.run_until_cancelled(work).await;
+    Box::pin(stop.run_until_cancelled(work)).await;
 }
 
 async fn ensure(client: &Client, node: &str, namespace: &str, name: &str) -> Result<()> {

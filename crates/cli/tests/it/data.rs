@@ -265,7 +265,7 @@ fn on_a_full_disk_jobs_can_be_read_and_deleted() {
             }
             up.request(
                 "DELETE",
-                "/api/trainjobs/one-more?namespace=default",
+                "/api/trainjob/one-more?namespace=default",
                 None,
                 &[],
             );

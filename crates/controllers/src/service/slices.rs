@@ -147,8 +147,7 @@ fn ports(service: &Service, pod: &Pod) -> Vec<(String, String, i32)> {
 
 fn number(port: &ServicePort, protocol: &str, pod: &Pod) -> Option<i32> {
     let name = match &port.target_port {
-        None => return Some(port.port),
-        Some(IntOrString::Int(0)) => return Some(port.port),
+        None | Some(IntOrString::Int(0)) => return Some(port.port),
         Some(IntOrString::Int(number)) => return Some(*number),
         Some(IntOrString::String(name)) => name,
     };
@@ -193,7 +192,7 @@ mod tests {
 
     use super::*;
 
-    fn service(spec: Value) -> Service {
+    fn service(spec: &Value) -> Service {
         serde_json::from_value(
             json!({ "metadata": { "name": "web", "namespace": "team", "uid": "u" }, "spec": spec }),
         )
@@ -236,7 +235,7 @@ mod tests {
     #[test]
     fn a_named_port_is_that_of_each_pod() {
         let service = service(
-            json!({ "selector": { "a": "b" }, "ports": [{ "port": 80, "targetPort": "http" }] }),
+            &json!({ "selector": { "a": "b" }, "ports": [{ "port": 80, "targetPort": "http" }] }),
         );
         let pods = [pod("a", 8, true), pod("b", 9, true), pod("c", 8, false)];
         let want = json!([
@@ -249,7 +248,7 @@ mod tests {
     #[test]
     fn a_headless_service_may_tell_of_pods_that_are_not_ready_and_has_their_host_names() {
         let service = service(
-            json!({ "clusterIP": "None", "selector": { "a": "b" }, "publishNotReadyAddresses": true }),
+            &json!({ "clusterIP": "None", "selector": { "a": "b" }, "publishNotReadyAddresses": true }),
         );
         let pods = [pod("a", 8, false)];
         assert_eq!(told(&service, &pods), json!([[[], [["10.0.0.8", true]]]]));
@@ -262,7 +261,7 @@ mod tests {
 
     #[test]
     fn many_pods_are_in_several_slices_and_none_in_one() {
-        let service = service(json!({ "selector": { "a": "b" }, "ports": [{ "port": 80 }] }));
+        let service = service(&json!({ "selector": { "a": "b" }, "ports": [{ "port": 80 }] }));
         let pods: Vec<_> = (0..250).map(|it| pod(&format!("p{it}"), 8, true)).collect();
         let sizes: Vec<_> = slices(&service, &pods)
             .expect("slices")
@@ -275,6 +274,6 @@ mod tests {
 
     #[test]
     fn without_a_selector_the_slices_are_the_users() {
-        assert!(slices(&service(json!({ "ports": [{ "port": 80 }] })), &[]).is_none());
+        assert!(slices(&service(&json!({ "ports": [{ "port": 80 }] })), &[]).is_none());
     }
 }

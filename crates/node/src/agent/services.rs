@@ -42,8 +42,8 @@ pub(super) async fn follow(node: Arc<Node>) {
     let services = watcher(services, watcher::Config::default()).default_backoff();
     let slices = watcher(slices, watcher::Config::default()).default_backoff();
     let events = select(
-        services.map(|event| event.map(Either::Service)),
-        slices.map(|event| event.map(Either::Slice)),
+        services.map(|event| event.map(|event| Either::Service(Box::new(event)))),
+        slices.map(|event| event.map(|event| Either::Slice(Box::new(event)))),
     );
     let mut events = pin!(events.ready_chunks(256));
     let mut world = World::default();
@@ -51,8 +51,8 @@ pub(super) async fn follow(node: Arc<Node>) {
     while let Some(chunk) = events.next().await {
         for event in chunk {
             match event {
-                Ok(Either::Service(event)) => take(&mut world.services, event),
-                Ok(Either::Slice(event)) => take(&mut world.slices, event),
+                Ok(Either::Service(event)) => take(&mut world.services, *event),
+                Ok(Either::Slice(event)) => take(&mut world.slices, *event),
                 Err(error) => tracing::warn!(%error, "the pods of services could not be watched"),
             }
         }
@@ -72,8 +72,8 @@ pub(super) async fn follow(node: Arc<Node>) {
 }
 
 enum Either {
-    Service(Event<DeserializeGuard<Service>>),
-    Slice(Event<DeserializeGuard<EndpointSlice>>),
+    Service(Box<Event<DeserializeGuard<Service>>>),
+    Slice(Box<Event<DeserializeGuard<EndpointSlice>>>),
 }
 
 fn take<K: kube::Resource<DynamicType = ()> + Clone>(

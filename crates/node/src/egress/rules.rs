@@ -112,9 +112,9 @@ pub(super) fn services(forwards: &[Forward]) -> String {
                 format!("numgen random mod {count} map {{ {places} }}")
             }
         };
-        let _ = write!(
+        let _ = writeln!(
             ways,
-            "    iifname \"{bridge}\" ip daddr {address} {protocol} dport {port} dnat to {to}\n"
+            "    iifname \"{bridge}\" ip daddr {address} {protocol} dport {port} dnat to {to}"
         );
     }
     let all: BTreeSet<String> = forwards.iter().map(|it| it.address.to_string()).collect();
