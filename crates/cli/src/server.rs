@@ -197,6 +197,8 @@ fn log(logging: &Logging) -> Result<()> {
         .map_err(|error| Failure::theirs(format!("--log {}: {error}", logging.log)))?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        // It would tell of a log that cannot be written on stderr, and panic where that is the log.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr);
     let installed = match logging.log_format {
         LogFormat::Text => builder

@@ -1,8 +1,9 @@
 //! The data folder: older ones, damaged ones, full disks, backups.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -228,6 +229,34 @@ impl Drop for Mount {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
     }
+}
+
+#[test]
+fn a_log_that_cannot_be_written_stops_nothing() {
+    if !is_embedded() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let listen = "127.0.0.1:0";
+    let mut child = astrago()
+        .args(["up", "--no-auth", "--no-node", "--log", "debug"])
+        .args(["--listen", listen, "--kube-listen", listen, "--data-dir"])
+        .arg(folder.path().join("data"))
+        .stdout(Stdio::piped())
+        .stderr(full)
+        .spawn()
+        .unwrap();
+    let mut ready = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdout.read_line(&mut ready).unwrap();
+    assert!(ready.starts_with("ready"), "{ready:?}");
+    let id = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]

@@ -37,6 +37,7 @@ from accelerate import Accelerator
 accelerator = Accelerator(cpu=True)
 assert int(accelerator.reduce(torch.ones(1))) == accelerator.num_processes
 print(f'rank {accelerator.process_index} of {accelerator.num_processes}', flush=True)
+accelerator.end_training()
 ";
 
 const TRANSFORMERS: &str = r"

@@ -205,6 +205,8 @@ async fn failures_and_restarts_are_told_to_those_who_want_them() {
     form["name"] = json!("demo");
     form["config"]["num_nodes"] = json!(1);
     form["max_restarts"] = json!(1);
+    // No log tells whether another attempt is worth it.
+    form["retry"] = json!("all");
     site.post("/api/trainjob/create", ADMIN, &form).await.ok();
     let first = site.plane.node.fail("demo-node-0", 0, 1).await;
     assert_eq!(all.events(1).await, ["restarted"]);
