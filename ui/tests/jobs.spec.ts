@@ -62,8 +62,9 @@ test('says why a job waits; suspends, resumes and deletes several', async ({ app
     );
   }
   await page.goto('/jobs/default/waits-a');
-  await expect(page.getByRole('alert').filter({ hasText: 'Waiting' })).toContainText('900');
+  await expect(page.locator('[data-waiting=never]')).toContainText('900');
   await page.getByRole('button', { name: 'Suspend' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Suspend' }).click();
   await expect(page.getByRole('main').locator('[data-state=Suspended]').first()).toBeVisible();
   await page.getByRole('button', { name: 'Resume' }).click();
   await expect(page.getByRole('main').locator('[data-state=Pending]').first()).toBeVisible();
@@ -82,7 +83,7 @@ test('says why a job waits; suspends, resumes and deletes several', async ({ app
 
 test('lists jobs as they come, filters them and goes back', async ({ app: page, server }) => {
   await page.goto('/jobs');
-  await expect(page.getByRole('heading', { name: 'Jobs' })).toBeVisible();
+  await expect(page.getByRole('heading', { name: 'Jobs', exact: true })).toBeVisible();
   await server.call('POST', '/api/trainjob/create', job('comes-later', script(1)));
   const row = page.locator('[data-job=comes-later]');
   await expect(row).toBeVisible();

@@ -39,7 +39,7 @@ test(
 
     await page.getByRole('tab', { name: 'Metrics' }).click();
     await expect(page.locator('[data-metric=loss] canvas')).toBeVisible();
-    await expect(page.locator('[data-metric=loss]')).toContainText('#1');
+    await expect(page.locator('[data-metric=loss]')).toContainText('mean');
 
     await page.getByRole('tab', { name: 'Events' }).click();
     await expect(page.getByRole('row').nth(1)).toBeVisible();

@@ -74,6 +74,7 @@ export function useLiveJobs() {
         // Its nodes, and why it waits or failed, are more than was pushed.
         ask(queryKey);
         ask([...queryKey, 'events']);
+        ask([...queryKey, 'attempts']);
       }
       ask(['queue']);
       pushed.clear();

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
 
+import { isFinished } from '@/libs/state';
 import { stream } from '@/libs/stream';
 import { type Chunk, type Line, LogWindow } from '@/libs/window';
 
@@ -242,9 +243,11 @@ function bytesOf(place: string): number {
   return place.split(',').reduce((sum, part) => sum + Number(part.split(':')[2] ?? 0), 0);
 }
 
-export function useLogAttempts({ namespace, name }: { namespace: string; name: string }, restarts: number) {
+/** The attempts that have a log. One that has just begun comes a moment after its job says so. */
+export function useLogAttempts({ namespace, name, state }: Schemas['JobDetail']) {
   return useQuery({
-    queryKey: ['job', { namespace, name }, 'attempts', restarts],
+    queryKey: ['job', { namespace, name }, 'attempts'],
+    refetchInterval: isFinished(state) ? false : 5_000,
     queryFn: ({ signal }) =>
       answered(
         client.GET('/api/trainjobs/{name}/logs/attempts', {

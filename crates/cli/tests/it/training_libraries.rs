@@ -124,8 +124,8 @@ fn libraries_train_with_two_processes_on_each_of_two_nodes() {
     }
     for (name, metric) in [("lightning", "train_loss"), ("transformers", "loss")] {
         let (_, job) = up.get(&format!("/api/trainjobs/{name}?namespace=default"));
-        assert_eq!(job["metrics"][0]["name"], metric, "{name}: {job}");
-        assert_ne!(job["progress"]["step"], "", "{name}: {job}");
+        let mut metrics = job["metrics"].as_array().into_iter().flatten();
+        assert!(metrics.any(|it| it["name"] == metric), "{name}: {job}");
     }
 
     let (exit, lines, remarks) = run("raises", RAISES);

@@ -112,7 +112,7 @@ export function Compare() {
                         data-differs={(row.differs && keys.length > 1) || undefined}
                         bg={row.differs && keys.length > 1 ? 'var(--mantine-color-yellow-light)' : undefined}
                       >
-                        <Table.Th scope="row">
+                        <Table.Th scope="row" c="var(--mantine-color-text)">
                           {(LABELS[row.name as keyof typeof LABELS] ?? []).map((key) => t(key)).join(' ') ||
                             row.name}
                         </Table.Th>

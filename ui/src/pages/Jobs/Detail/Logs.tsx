@@ -166,7 +166,7 @@ function Attempts(props: {
   onPick: (back: string | undefined) => void;
 }) {
   const { t, i18n } = useTranslation();
-  const attempts = useLogAttempts(props.job, props.job.restarts);
+  const attempts = useLogAttempts(props.job);
   const all = attempts.data ?? [];
   if (all.length < 2 && props.attempt === 0) return null;
   const label = (one: Schemas['LogAttempt']) =>
