@@ -42,8 +42,8 @@ pub(crate) struct Times {
     pub(crate) placed: Option<Timestamp>,
     pub(crate) started: Option<Timestamp>,
     pub(crate) ended: Option<Timestamp>,
-    /// Whether it is one of those that train.
-    pub(crate) trains: bool,
+    /// Which of those that train it is, if it is one.
+    pub(crate) rank: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,15 +60,15 @@ impl Facts {
             .into_iter()
             .map(|node| (node.pod.clone(), node))
             .collect();
-        let ranked: BTreeSet<String> = job
+        let ranks: BTreeMap<String, i64> = job
             .workers()
             .into_iter()
-            .filter_map(|(_, pod)| pod.uid())
+            .filter_map(|(rank, pod)| Some((pod.uid()?, rank)))
             .collect();
         for pod in &job.pods {
             let uid = pod.uid().unwrap_or_default();
             let mut times = times_of(pod);
-            times.trains = ranked.contains(&uid);
+            times.rank = ranks.get(&uid).copied();
             if let Some(before) = self.pods.get(&uid) {
                 // A container that starts again in its pod is still the same attempt.
                 times.started = before.times.started.or(times.started);
@@ -163,17 +163,14 @@ fn intervals(
         .collect();
     let ends = moments.iter().copied().skip(1).chain([end]);
     let mut found: Vec<Interval> = Vec::new();
-    let (mut attempt, mut trained) = (1, false);
+    let mut trained = false;
     for (from, until) in moments.iter().copied().zip(ends) {
         let suspended = suspensions
             .iter()
             .any(|one| one.from <= from && one.until.is_none_or(|until| from < until));
         let phase = phase(from, pods, suspended, trained);
+        let attempt = attempt(from, pods);
         // What follows a suspension is not to be blamed on a restart.
-        let before = found.last().map(|last| last.phase);
-        if phase == Phase::Training && before != Some(Phase::Training) {
-            attempt += i64::from(found.iter().any(|one| one.phase == Phase::Training));
-        }
         trained = phase == Phase::Training || trained && phase != Phase::Suspended;
         match found.last_mut() {
             Some(last) if (last.phase, last.attempt) == (phase, attempt) => last.until = until,
@@ -188,11 +185,26 @@ fn intervals(
     found
 }
 
+/// How often the rank that started most often has started. The times of pods are whole seconds, so that there may be none
+/// between the end of one and the start of the next.
+fn attempt(at: Timestamp, pods: &[Times]) -> i64 {
+    let mut starts: BTreeMap<i64, i64> = BTreeMap::new();
+    for pod in pods
+        .iter()
+        .filter(|pod| pod.started.is_some_and(|started| started <= at))
+    {
+        if let Some(rank) = pod.rank {
+            *starts.entry(rank).or_default() += 1;
+        }
+    }
+    starts.into_values().max().unwrap_or(1)
+}
+
 fn phase(at: Timestamp, pods: &[Times], suspended: bool, trained: bool) -> Phase {
     let is_live = |pod: &&Times| pod.created <= at && pod.ended.is_none_or(|ended| at < ended);
     let live = || pods.iter().filter(is_live);
     let has = |time: Option<Timestamp>| time.is_some_and(|time| time <= at);
-    if live().any(|pod| pod.trains) && live().all(|pod| has(pod.started)) {
+    if live().any(|pod| pod.rank.is_some()) && live().all(|pod| has(pod.started)) {
         Phase::Training
     } else if suspended && live().next().is_none() {
         Phase::Suspended
@@ -277,7 +289,7 @@ mod tests {
             placed: Some(at(placed)),
             started: Some(at(started)),
             ended: ended.map(at),
-            trains: true,
+            rank: Some(0),
         }
     }
 
@@ -292,7 +304,8 @@ mod tests {
 
     #[test]
     fn a_job_waits_starts_and_trains() {
-        let pods = [pod(1, 5, 7, Some(100)), pod(1, 6, 10, Some(90))];
+        let mut pods = [pod(1, 5, 7, Some(100)), pod(1, 6, 10, Some(90))];
+        pods[1].rank = Some(1);
         let want = [
             (Phase::Queued, 1, 6),
             (Phase::Starting, 1, 4),
@@ -321,6 +334,13 @@ mod tests {
     }
 
     #[test]
+    fn a_restart_within_a_second_is_an_attempt_too() {
+        let pods = [pod(0, 0, 0, Some(5)), pod(5, 5, 5, None)];
+        let want = [(Phase::Training, 1, 5), (Phase::Training, 2, 4)];
+        assert_eq!(told(9, &pods, &[]), want);
+    }
+
+    #[test]
     fn a_job_that_was_suspended_queues_again() {
         let pods = [pod(0, 0, 0, Some(12)), pod(30, 35, 36, None)];
         let suspension = Suspension {
@@ -340,15 +360,20 @@ mod tests {
 
     fn times() -> impl Strategy<Value = Times> {
         let later = || prop::option::of(0..100_i64);
-        (0..100_i64, later(), later(), later(), any::<bool>()).prop_map(
-            |(created, placed, started, ended, trains)| Times {
+        (
+            0..100_i64,
+            later(),
+            later(),
+            later(),
+            prop::option::of(0..3_i64),
+        )
+            .prop_map(|(created, placed, started, ended, rank)| Times {
                 created: at(created),
                 placed: placed.map(at),
                 started: started.map(at),
                 ended: ended.map(at),
-                trains,
-            },
-        )
+                rank,
+            })
     }
 
     proptest! {

@@ -140,11 +140,9 @@ fn libraries_train_with_two_processes_on_each_of_two_nodes() {
             assert!(lines.lines().any(|line| line == want), "{want}: {lines}");
         }
     }
-    assert!(remarks.contains("Worker 0"), "{remarks}");
-    assert!(
-        remarks.contains("ValueError: sample 7 is empty"),
-        "{remarks}"
-    );
+    let cause = "failed: The training raised an exception: ValueError: sample 7 is empty.";
+    assert!(remarks.contains(cause), "{remarks}");
+    assert!(remarks.contains("[rank1]: ValueError"), "{remarks}");
 }
 
 #[test]

@@ -175,7 +175,7 @@ pub(crate) fn times_of(pod: &Pod) -> Times {
         placed: scheduled_at(pod),
         started: first_start_of(pod),
         ended: finished_at(pod),
-        trains: false,
+        rank: None,
     }
 }
 
