@@ -19,6 +19,10 @@ use crate::model::{Interval, JobNode, Phase, Timeline};
 use crate::view::{Job, times_of};
 use crate::world::Key;
 
+/// Of how many pods the times are kept: a job that is restarted for ever has no end of them, and its record is written
+/// at each change.
+const PODS: usize = 4000;
+
 /// What happened to a job, as far as its time is concerned.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Facts {
@@ -82,7 +86,26 @@ impl Facts {
                 gone.times.ended = Some(now);
             }
         }
+        self.forget_oldest();
         self.note_suspension(job, now);
+    }
+
+    fn forget_oldest(&mut self) {
+        let excess = self.pods.len().saturating_sub(PODS);
+        if excess == 0 {
+            return;
+        }
+        let over = self
+            .pods
+            .iter()
+            .filter(|(_, pod)| pod.times.ended.is_some());
+        let mut over: Vec<(Timestamp, String)> = over
+            .map(|(uid, pod)| (pod.times.created, uid.clone()))
+            .collect();
+        over.sort();
+        for (_, uid) in over.into_iter().take(excess) {
+            self.pods.remove(&uid);
+        }
     }
 
     fn note_suspension(&mut self, job: &Job, now: Timestamp) {
@@ -356,6 +379,22 @@ mod tests {
             (Phase::Training, 2, 4),
         ];
         assert_eq!(told(40, &pods, &[suspension]), want);
+    }
+
+    #[test]
+    fn a_job_that_restarts_for_ever_costs_no_more_for_it() {
+        let mut facts = Facts::default();
+        for number in 0..i64::try_from(PODS).unwrap() + 10 {
+            let times = pod(number, number, number, (number > 5).then_some(number + 1));
+            let node = None;
+            facts
+                .pods
+                .insert(format!("{number:05}"), PodFacts { times, node });
+        }
+        facts.forget_oldest();
+        assert_eq!(facts.pods.len(), PODS);
+        let gone = |uid: &str| !facts.pods.contains_key(uid);
+        assert!(gone("00006") && !gone("00005"), "what still runs stays");
     }
 
     fn times() -> impl Strategy<Value = Times> {
