@@ -17,7 +17,7 @@ pub(super) struct Point {
 #[derive(Clone, Debug)]
 pub(super) struct Thinned {
     stretches: Vec<Stretch>,
-    /// How many stretches of more than one point there may be.
+    /// How many points there may be besides the two ends.
     most: usize,
     /// How many points a stretch has; the last one may have fewer.
     length: u64,
@@ -40,7 +40,7 @@ impl Thinned {
     pub(super) fn new(points: usize) -> Self {
         Self {
             stretches: Vec::new(),
-            most: (points / 2).max(2),
+            most: points.max(4),
             length: 1,
             count: 0,
             first: None,
@@ -79,7 +79,7 @@ impl Thinned {
 
     /// Leaves room for fewer points.
     pub(super) fn shrink(&mut self, points: usize) {
-        self.most = (points / 2).max(2);
+        self.most = points.max(4);
         while self.stretches.len() > self.room() {
             self.halve();
         }
@@ -88,9 +88,9 @@ impl Thinned {
     /// A stretch of a single point is one point, any other is two.
     fn room(&self) -> usize {
         if self.length == 1 {
-            2 * self.most
-        } else {
             self.most
+        } else {
+            self.most / 2
         }
     }
 
@@ -203,6 +203,13 @@ mod tests {
                 values.iter().any(|value| !value.is_finite()),
                 kept.iter().any(|point| !point.value.is_finite())
             );
+        }
+    }
+
+    #[test]
+    fn all_are_kept_while_there_is_room() {
+        for points in 4..40 {
+            assert_eq!(thinned(&vec![1.0; points], points).len(), points);
         }
     }
 
