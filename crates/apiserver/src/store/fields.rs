@@ -35,27 +35,41 @@ pub fn paths(resource: &str) -> &'static [&'static str] {
         "secrets" => &["type"],
         "nodes" => &["spec.unschedulable"],
         "namespaces" => &["status.phase"],
+        "services" => &["spec.clusterIP", "spec.type"],
         "jobs.batch" => &["status.successful"],
         _ => &[],
     }
 }
 
-/// Their values in `value`, absent ones left out (they select as the empty string).
+/// What a field that is absent selects as: the zero value of its type.
+pub fn absent(path: &str) -> &'static str {
+    match path {
+        "spec.hostNetwork" | "spec.unschedulable" => "false",
+        "status.successful" => "0",
+        _ => "",
+    }
+}
+
+/// Their values in `value`; those that select as an absent field are left out.
 pub(super) fn of(resource: &str, value: &Value) -> Box<[(&'static str, Box<str>)]> {
     paths(resource)
         .iter()
-        .filter_map(|path| Some((*path, at(value, path)?)))
+        .filter_map(|path| Some((*path, labelled(value, path)?)))
+        .filter(|(path, text)| **text != *absent(path))
         .collect()
+}
+
+/// Some selectors have names that are no paths.
+fn labelled(value: &Value, label: &str) -> Option<Box<str>> {
+    match label {
+        "source" => at(value, "source.component").or_else(|| at(value, "reportingComponent")),
+        "status.successful" => at(value, "status.succeeded"),
+        path => at(value, path),
+    }
 }
 
 /// The text of the field at a dotted path.
 pub fn at(value: &Value, path: &str) -> Option<Box<str>> {
-    // The label `source` of an event means the component that reported it.
-    let path = if path == "source" {
-        "source.component"
-    } else {
-        path
-    };
     let field = path
         .split('.')
         .try_fold(value, |value, step| value.get(step))?;

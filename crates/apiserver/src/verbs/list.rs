@@ -47,6 +47,8 @@ pub(crate) async fn list(call: &Call) -> Result<Response> {
 pub(crate) struct Selection {
     labels: Labels,
     fields: Fields,
+    /// The fields that the objects are indexed by.
+    indexed: &'static [&'static str],
     label_terms: Vec<(String, String)>,
     field_terms: Vec<(String, String)>,
 }
@@ -65,13 +67,16 @@ impl Selection {
         let field_terms = fields
             .equal
             .iter()
-            .filter(|(path, value)| indexed.contains(&path.as_str()) && !value.is_empty())
+            .filter(|(path, value)| {
+                indexed.contains(&path.as_str()) && value != fields::absent(path)
+            })
             .cloned()
             .collect();
         Ok(Self {
             label_terms: labels.equalities(),
             labels,
             fields,
+            indexed,
             field_terms,
         })
     }
@@ -88,15 +93,18 @@ impl Selection {
         if self.fields.is_empty() {
             return true;
         }
-        let mut tree = None;
-        let paths = self.fields.equal.iter().chain(&self.fields.unequal);
         // Fields of custom resources are not indexed; only then is the JSON parsed.
-        if paths.clone().any(|(path, _)| needs_tree(path, object)) {
-            tree = Some(object.value());
-        }
+        let known = |path: &str| path.starts_with("metadata.") || self.indexed.contains(&path);
+        let mut paths = self.fields.equal.iter().chain(&self.fields.unequal);
+        let tree = paths.any(|(path, _)| !known(path)).then(|| object.value());
         self.fields.matches(|path| match &tree {
-            Some(tree) if needs_tree(path, object) => fields::at(tree, path),
-            _ => object.field(path).map(Into::into),
+            Some(tree) if !known(path) => fields::at(tree, path),
+            _ => Some(
+                object
+                    .field(path)
+                    .unwrap_or_else(|| fields::absent(path))
+                    .into(),
+            ),
         })
     }
 
@@ -154,10 +162,6 @@ impl Selection {
             (namespace, _) => namespace.to_owned(),
         }
     }
-}
-
-fn needs_tree(path: &str, object: &Object) -> bool {
-    !matches!(path, "metadata.name" | "metadata.namespace") && object.field(path).is_none()
 }
 
 /// Where a list begins.

@@ -32,6 +32,39 @@ async fn refused(cluster: &Cluster, line: &str, manifest: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_field_that_is_absent_selects_as_its_zero_value() {
+    let Some(cluster) = Cluster::start().await else {
+        return;
+    };
+    cluster.feed("apply -f -", &pod("one")).await;
+    for name in ["one", "two"] {
+        let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } });
+        cluster.feed("apply -f -", &node).await;
+    }
+    cluster.ok("cordon two").await;
+    for (line, names) in [
+        (
+            "nodes --field-selector=spec.unschedulable=false",
+            "node/one\n",
+        ),
+        (
+            "nodes --field-selector=spec.unschedulable!=false",
+            "node/two\n",
+        ),
+        (
+            "nodes --field-selector=spec.unschedulable=true",
+            "node/two\n",
+        ),
+        ("pods --field-selector=spec.hostNetwork=false", "pod/web\n"),
+        ("pods --field-selector=spec.hostNetwork!=false", ""),
+        ("pods --field-selector=spec.nodeName=", "pod/web\n"),
+    ] {
+        let shown = cluster.ok(&format!("get -o name {line}")).await;
+        assert_eq!(shown, names, "{line}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn apply_creates_changes_and_leaves_alone() {
     let Some(cluster) = Cluster::start().await else {
         return;
