@@ -30,7 +30,6 @@ use crate::metadata;
 use crate::registry::DEFINITIONS;
 use crate::status::{ApiError, Result};
 use crate::store::{Change, Event, Name, Object, Query, Reference, Store};
-use crate::supervise;
 use crate::verbs::delete::{self, Options, Propagation};
 
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
@@ -159,8 +158,9 @@ pub(crate) async fn run(core: Arc<Core>, mut queue: mpsc::UnboundedReceiver<Work
         };
         known.remove(&work);
         let handled = AssertUnwindSafe(handle(&core, &work)).catch_unwind().await;
-        let handled =
-            handled.unwrap_or_else(|panic| Err(ApiError::Internal(supervise::message(&*panic))));
+        let handled = handled.unwrap_or_else(|panic| {
+            Err(ApiError::Internal(astrago_net::supervise::message(&*panic)))
+        });
         match handled {
             Ok(()) => {}
             Err(ApiError::Unavailable(_) | ApiError::Full(_)) => {

@@ -8,9 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::Router;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto;
-use hyper_util::service::TowerToHyperService;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose,
@@ -20,10 +17,8 @@ use rustls::server::WebPkiClientVerifier;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use sha2::{Digest as _, Sha256};
-use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::auth::certificate;
 
@@ -159,7 +154,7 @@ impl Authority {
     }
 
     /// What a listener needs for TLS.
-    fn acceptor(&self, names: &[String]) -> Result<TlsAcceptor> {
+    fn serving_config(&self, names: &[String]) -> Result<rustls::ServerConfig> {
         let mut all: Vec<String> = [
             "localhost",
             "kubernetes",
@@ -193,11 +188,11 @@ impl Authority {
             .with_client_cert_verifier(clients)
             .with_single_cert(vec![certificate.der().clone(), self.der.clone()], key)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(TlsAcceptor::from(Arc::new(config)))
+        Ok(config)
     }
 }
 
-/// Serves `router` on `listener` until `shutdown`, then lets requests that are under way end.
+/// Serves `router` on `listener` until `shutdown`; a client that shows a certificate is who it names.
 pub(crate) async fn serve(
     authority: &Authority,
     names: &[String],
@@ -205,63 +200,16 @@ pub(crate) async fn serve(
     listener: TcpListener,
     shutdown: CancellationToken,
 ) -> Result<()> {
-    let acceptor = authority.acceptor(names)?;
-    let connections = TaskTracker::new();
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = shutdown.cancelled() => break,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                let serving =
-                    connection(acceptor.clone(), router.clone(), stream, shutdown.clone());
-                connections.spawn(serving);
-            }
-            Err(error) => {
-                // Out of file descriptors, mostly: wait for some to be closed.
-                tracing::warn!(%error, "failed to accept a connection");
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            }
+    let tls = authority.serving_config(names)?;
+    let known = move |chain: &[CertificateDer<'static>]| {
+        let identity = chain.first().and_then(certificate::identity);
+        match identity {
+            Some(identity) => router.clone().layer(axum::Extension(identity)),
+            None => router.clone(),
         }
-    }
-    connections.close();
-    let patience = std::time::Duration::from_secs(2);
-    let _ = tokio::time::timeout(patience, connections.wait()).await;
+    };
+    astrago_net::serve(listener, Some(Arc::new(tls)), known, shutdown).await;
     Ok(())
-}
-
-async fn connection(
-    acceptor: TlsAcceptor,
-    router: Router,
-    stream: TcpStream,
-    shutdown: CancellationToken,
-) {
-    let _ = stream.set_nodelay(true);
-    let handshake =
-        tokio::time::timeout(std::time::Duration::from_secs(10), acceptor.accept(stream));
-    let Ok(Ok(stream)) = handshake.await else {
-        return;
-    };
-    let identity = stream
-        .get_ref()
-        .1
-        .peer_certificates()
-        .and_then(|chain| certificate::identity(chain.first()?));
-    let router = match identity {
-        Some(identity) => router.layer(axum::Extension(identity)),
-        None => router,
-    };
-    let builder = auto::Builder::new(TokioExecutor::new());
-    let connection = builder
-        .serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(router));
-    let mut connection = std::pin::pin!(connection);
-    tokio::select! {
-        // A client that goes away in the middle is no event of ours.
-        _ = connection.as_mut() => return,
-        () = shutdown.cancelled() => connection.as_mut().graceful_shutdown(),
-    }
-    let _ = connection.await;
 }
 
 /// Deterministic, so that the key alone makes the same issuer again.
@@ -351,7 +299,7 @@ mod tests {
             std::fs::write(file("ca.crt"), damaged).unwrap();
             let again = Authority::open(folder.path()).unwrap();
             assert_eq!(again.token_key(), first.token_key(), "the key stays");
-            assert!(again.acceptor(&[]).is_ok());
+            assert!(again.serving_config(&[]).is_ok());
         }
         std::fs::write(file("ca.key"), "").unwrap();
         let other = Authority::open(folder.path()).unwrap();

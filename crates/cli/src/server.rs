@@ -26,6 +26,7 @@ use crate::up::data::{DataDir, random_secret};
 /// `astrago up`.
 pub(crate) async fn up(connection: &Connection, arguments: &Up) -> Result<()> {
     log(&arguments.logging)?;
+    astrago_net::take_descriptors();
     let data = DataDir::open(DataDir::locate(connection.data_dir.as_deref())?)?;
     let folder = data.path().to_owned();
     // Signals that come while starting stop it as well.
@@ -48,6 +49,7 @@ pub(crate) async fn up(connection: &Connection, arguments: &Up) -> Result<()> {
 /// `astrago serve`.
 pub(crate) async fn serve(connection: &Connection, arguments: &Serve) -> Result<()> {
     log(&arguments.logging)?;
+    astrago_net::take_descriptors();
     if !arguments.listen.ip().is_loopback() {
         if arguments.no_auth {
             return Err(up::open_to_everybody(arguments.listen).into());
@@ -76,10 +78,8 @@ pub(crate) async fn serve(connection: &Connection, arguments: &Serve) -> Result<
         .await
         .context("failed to start the REST API")?;
     output::write(&format!("ready: http://{address}\n"))?;
-    axum::serve(listener, rest.router())
-        .with_graceful_shutdown(stopped.cancelled_owned())
-        .await
-        .context("the REST API stopped")?;
+    let router = rest.router();
+    astrago_net::serve(listener, None, move |_| router.clone(), stopped).await;
     Ok(())
 }
 

@@ -161,12 +161,13 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
         }
     });
     let router = rest.router();
-    let rest_stop = stop.requests.clone().cancelled_owned();
-    tasks.spawn(async move {
-        if let Err(error) = tls::serve(rest_listener, tls, router, rest_stop).await {
-            tracing::error!(%error, "the REST API stopped");
-        }
-    });
+    let rest_stop = stop.requests.clone();
+    tasks.spawn(astrago_net::serve(
+        rest_listener,
+        tls,
+        move |_| router.clone(),
+        rest_stop,
+    ));
     data.write(Endpoints::FILE, &serde_json::to_vec(&endpoints)?)?;
     Ok(Running {
         endpoints,

@@ -140,7 +140,7 @@ async fn work(client: Client, options: Options, token: CancellationToken) -> Res
         () = claims => {}
         () = cleaning => {}
         () = collector.run(token.clone()) => {}
-        result = endpoints => result.map_err(Error::Endpoints)?,
+        () = endpoints => {}
     }
     node.tasks.end().await;
     if node.options.stop_pods {
@@ -272,7 +272,7 @@ fn serve(
     listener: TcpListener,
     collector: Collector,
     token: CancellationToken,
-) -> impl Future<Output = Result<(), server::tls::Error>> + use<> {
+) -> impl Future<Output = ()> + use<> {
     let router = server::router(server::Options {
         data_dir: node.options.data_dir.clone(),
         node_name: node.options.node_name.clone(),

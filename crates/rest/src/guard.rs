@@ -22,7 +22,6 @@ use crate::context::{Authentication, Context};
 use crate::extract::token;
 use crate::identity::Caller;
 use crate::model::AuditEntry;
-use crate::supervise;
 
 pub(crate) async fn guard(
     State(context): State<Arc<Context>>,
@@ -65,7 +64,7 @@ async fn caught(answer: impl Future<Output = Response>) -> Response {
     answered.unwrap_or_else(|panic| {
         let error = Error::Internal {
             operation: "answer without panicking",
-            source: supervise::message(&*panic).into(),
+            source: astrago_net::supervise::message(&*panic).into(),
         };
         error.into_response()
     })

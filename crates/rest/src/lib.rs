@@ -35,7 +35,6 @@ mod routes;
 mod signature;
 pub mod snapshot;
 mod snapshots;
-mod supervise;
 mod ui;
 mod view;
 mod world;
@@ -128,9 +127,9 @@ fn keep<F: Future<Output = ()> + Send + 'static>(
     task: fn(Arc<Context>) -> F,
 ) {
     let kept = Arc::clone(context);
-    supervise::spawn(&context.tasks, &context.stop, name, move || {
-        task(Arc::clone(&kept))
-    });
+    let task =
+        astrago_net::supervise::keep(name, context.stop.clone(), move || task(Arc::clone(&kept)));
+    context.tasks.spawn(task);
 }
 
 /// How often the API server is asked whether it is there.

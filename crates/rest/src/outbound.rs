@@ -5,10 +5,11 @@
 //! connection is made (a name can change what it stands for between a check and its use), and
 //! redirects are not followed.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use astrago_net::is_public;
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
@@ -147,49 +148,6 @@ impl Resolve for Guarded {
             let addresses: Addrs = Box::new(found.into_iter());
             Ok(addresses)
         })
-    }
-}
-
-/// Whether an address belongs to the open internet.
-fn is_public(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => is_public_v4(address),
-        IpAddr::V6(address) => is_public_v6(address),
-    }
-}
-
-fn is_public_v4(address: Ipv4Addr) -> bool {
-    let [first, second, third, _] = address.octets();
-    let special = matches!(
-        (first, second, third),
-        (0 | 10 | 127 | 224..=255, _, _)
-            | (100, 64..=127, _)
-            | (169, 254, _)
-            | (172, 16..=31, _)
-            | (192, 168, _)
-            | (192, 0, 0 | 2)
-            | (198, 18 | 19, _)
-            | (198, 51, 100)
-            | (203, 0, 113)
-    );
-    !special
-}
-
-fn is_public_v6(address: Ipv6Addr) -> bool {
-    let words = address.segments();
-    let embedded = |high: u16, low: u16| {
-        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
-        is_public_v4(Ipv4Addr::new(a, b, c, d))
-    };
-    match words {
-        // Unspecified, loopback, and IPv4 in its old and its mapped form; NAT64 and 6to4 lead to the IPv4
-        // address inside.
-        [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
-        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
-        | [0x2002, high, low, ..] => embedded(high, low),
-        [0x64, 0xff9b, ..] | [0x100, 0, 0, 0, ..] | [0x2001, 0..=0x1ff | 0xdb8, ..] => false,
-        // Only this block is given out to the internet.
-        [first, ..] => first & 0xe000 == 0x2000,
     }
 }
 

@@ -9,14 +9,18 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 /// The crates of ours that a crate may depend on. Tests may use `testkit` too.
-const ALLOWED: [(&str, &[&str]); 10] = [
+const ALLOWED: [(&str, &[&str]); 11] = [
     ("astrago-api", &[]),
+    ("astrago-net", &[]),
     ("astrago-patch", &[]),
     ("astrago-plan", &["astrago-api", "astrago-patch"]),
-    ("astrago-apiserver", &["astrago-patch"]),
+    ("astrago-apiserver", &["astrago-net", "astrago-patch"]),
     ("astrago-controllers", &["astrago-api", "astrago-plan"]),
-    ("astrago-node", &["astrago-api"]),
-    ("astrago-rest", &["astrago-api", "astrago-plan"]),
+    ("astrago-node", &["astrago-api", "astrago-net"]),
+    (
+        "astrago-rest",
+        &["astrago-api", "astrago-net", "astrago-plan"],
+    ),
     (
         "astrago-testkit",
         &[
@@ -35,6 +39,7 @@ const ALLOWED: [(&str, &[&str]); 10] = [
             "astrago-api",
             "astrago-apiserver",
             "astrago-controllers",
+            "astrago-net",
             "astrago-node",
             "astrago-patch",
             "astrago-plan",

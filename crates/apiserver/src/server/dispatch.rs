@@ -24,7 +24,7 @@ use crate::path::{self, ResourcePath, Target, Verb};
 use crate::registry::Kind;
 use crate::selector::Fields;
 use crate::status::{ApiError, Result};
-use crate::{decode, discovery, negotiate, pages, reviews, subresources, supervise, verbs};
+use crate::{decode, discovery, negotiate, pages, reviews, subresources, verbs};
 
 /// What is known of a request when it is counted and audited.
 #[derive(Default)]
@@ -44,7 +44,7 @@ pub(super) async fn handle(State(server): State<Server>, request: Request) -> Re
     let response = answered.await.unwrap_or_else(|panic| {
         Err(ApiError::Internal(format!(
             "a request for {uri} panicked: {}",
-            supervise::message(&*panic)
+            astrago_net::supervise::message(&*panic)
         )))
     });
     let response = response.unwrap_or_else(IntoResponse::into_response);

@@ -4,16 +4,11 @@
 //! does not verify it, as it does not verify a kubelet's by default; it sends no token but a certificate
 //! of its own, which is verified if the administrator has named its authority.
 
-use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::{Extension, Router};
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto::Builder;
-use hyper_util::service::TowerToHyperService;
 use rcgen::{CertificateParams, KeyPair};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
@@ -23,16 +18,9 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use sha2::{Digest as _, Sha256};
 use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::auth::Certified;
-
-/// A handshake that takes longer is given up.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Requests that still run after this time are cut off when the node stops.
-const GRACE: Duration = Duration::from_secs(2);
 
 /// A self-signed certificate with its key.
 #[derive(Clone)]
@@ -107,68 +95,18 @@ fn verifier(path: &Path, provider: Arc<CryptoProvider>) -> Result<Arc<dyn Client
         .map_err(Error::Verifier)
 }
 
-/// Serves until cancelled; then lets requests end for a moment.
+/// Serves until cancelled.
 pub async fn serve(
     listener: TcpListener,
     certificate: Certificate,
     router: Router,
     cancelled: CancellationToken,
-) -> Result<()> {
-    let acceptor = TlsAcceptor::from(certificate.config);
-    let connections = TaskTracker::new();
-    loop {
-        let accepted = tokio::select! {
-            () = cancelled.cancelled() => break,
-            accepted = listener.accept() => accepted,
-        };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
-            Err(error) if is_about_one_connection(&error) => continue,
-            Err(error) => {
-                // Out of descriptors, most likely: connections that end give some back.
-                tracing::warn!(%error, "failed to accept a connection");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
-        // Keystrokes and log lines are small and should not wait for each other.
-        let _ = stream.set_nodelay(true);
-        let (acceptor, router, cancelled) = (acceptor.clone(), router.clone(), cancelled.clone());
-        connections.spawn(async move {
-            let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await
-            else {
-                return;
-            };
-            let (_, session) = stream.get_ref();
-            let router = match session.peer_certificates() {
-                Some(_) => router.layer(Extension(Certified)),
-                None => router,
-            };
-            let builder = Builder::new(TokioExecutor::new());
-            let service = TowerToHyperService::new(router);
-            let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-            tokio::pin!(connection);
-            tokio::select! {
-                _ = connection.as_mut() => {}
-                () = cancelled.cancelled() => {
-                    connection.as_mut().graceful_shutdown();
-                    let _ = tokio::time::timeout(GRACE, connection).await;
-                }
-            }
-        });
-    }
-    connections.close();
-    connections.wait().await;
-    Ok(())
-}
-
-fn is_about_one_connection(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::Interrupted
-    )
+) {
+    let known = move |chain: &[CertificateDer<'static>]| match chain {
+        [] => router.clone(),
+        [..] => router.clone().layer(Extension(Certified)),
+    };
+    astrago_net::serve(listener, Some(certificate.config), known, cancelled).await;
 }
 
 pub(super) type Result<T, E = Error> = std::result::Result<T, E>;

@@ -64,9 +64,7 @@ impl Kubelet {
         tokio::spawn({
             let cancelled = cancelled.clone();
             async move {
-                server::serve(listener, certificate, router, cancelled)
-                    .await
-                    .unwrap();
+                server::serve(listener, certificate, router, cancelled).await;
             }
         });
         let directory = tempfile::tempdir().unwrap();
