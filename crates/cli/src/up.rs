@@ -96,7 +96,7 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
         .await
         .context("failed to start the API server")?;
     let kubeconfig = server.kubeconfig(&endpoints.kube, "admin", &admin_token, "default");
-    data.write("kubeconfig", kubeconfig.as_bytes())?;
+    data.write_if_possible("kubeconfig", kubeconfig.as_bytes());
 
     let client = Client::new(server.local(Identity::component("astrago")), "default");
     let runs_train_jobs = arguments.controllers.contains(&Controller::TrainJobs);
@@ -168,7 +168,7 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
         move |_| router.clone(),
         rest_stop,
     ));
-    data.write(Endpoints::FILE, &serde_json::to_vec(&endpoints)?)?;
+    data.write_if_possible(Endpoints::FILE, &serde_json::to_vec(&endpoints)?);
     Ok(Running {
         endpoints,
         admin_token,

@@ -32,8 +32,13 @@ pub(crate) struct Ending {
     pub(crate) tail: Vec<String>,
 }
 
-/// Finds the cause. `condition` is the reason and message of the job's Failed condition.
-pub(crate) fn explain(endings: &[Ending], condition: Option<(&str, &str)>) -> Option<Failure> {
+/// Finds the cause in the endings of a job of this many nodes, some of which may not have ended yet. `condition` is
+/// the reason and message of the job's Failed condition.
+pub(crate) fn explain(
+    endings: &[Ending],
+    nodes: i64,
+    condition: Option<(&str, &str)>,
+) -> Option<Failure> {
     if let Some(("DeadlineExceeded", _)) = condition {
         return Some(Failure {
             kind: FailureKind::Deadline,
@@ -48,7 +53,7 @@ pub(crate) fn explain(endings: &[Ending], condition: Option<(&str, &str)>) -> Op
     }
     let first = first_to_fail(endings);
     if let Some(ending) = first {
-        return Some(explain_node(ending, endings.len() > 1));
+        return Some(explain_node(ending, nodes > 1));
     }
     let (_, message) = condition?;
     Some(Failure {

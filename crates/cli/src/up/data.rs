@@ -126,9 +126,14 @@ impl DataDir {
     }
 
     /// Writes a file of mode 0600 in one step and for good: readers see the old content or the new. On a full disk the room
-    /// that is kept for this is used.
+    /// that is kept for this is used, unless the file is as it should be already.
     pub(crate) fn write(&self, name: &str, content: &[u8]) -> Result<()> {
         let path = self.path.join(name);
+        let is_private = std::fs::metadata(&path)
+            .is_ok_and(|metadata| metadata.permissions().mode() & 0o777 == 0o600);
+        if is_private && std::fs::read(&path).is_ok_and(|found| found == content) {
+            return Ok(());
+        }
         let write = || files::write_private(&path, content);
         let written = match write() {
             Err(error) if error.kind() == ErrorKind::StorageFull => {
@@ -138,6 +143,17 @@ impl DataDir {
             written => written,
         };
         written.with_context(|| format!("failed to write {}", path.display()))
+    }
+
+    /// As [`Self::write`], for what only helps clients to find the server: on a disk without any room it still serves.
+    pub(crate) fn write_if_possible(&self, name: &str, content: &[u8]) {
+        if let Err(error) = self.write(name, content) {
+            let error = format!("{error:#}");
+            tracing::warn!(
+                error,
+                "commands find this server only by --server and --token"
+            );
+        }
     }
 
     pub(crate) fn remove(&self, name: &str) {
@@ -239,6 +255,22 @@ mod tests {
             .permissions()
             .mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn what_is_as_it_should_be_needs_no_room() {
+        use std::os::unix::fs::MetadataExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let data = DataDir::open(folder.path().join("data")).unwrap();
+        let file = || {
+            data.write("kubeconfig", b"same").unwrap();
+            std::fs::metadata(data.path().join("kubeconfig")).unwrap()
+        };
+        let first = file();
+        assert_eq!(file().ino(), first.ino(), "it is the file that was there");
+        let path = data.path().join("kubeconfig");
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(file().mode() & 0o777, 0o600);
     }
 
     #[test]

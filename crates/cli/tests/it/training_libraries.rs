@@ -140,7 +140,7 @@ fn libraries_train_with_two_processes_on_each_of_two_nodes() {
             assert!(lines.lines().any(|line| line == want), "{want}: {lines}");
         }
     }
-    let cause = "failed: The training raised an exception: ValueError: sample 7 is empty.";
+    let cause = "failed: Worker 0 raised an exception: ValueError: sample 7 is empty.";
     assert!(remarks.contains(cause), "{remarks}");
     assert!(remarks.contains("[rank1]: ValueError"), "{remarks}");
 }

@@ -196,6 +196,8 @@ impl Lab {
         let place = self.server.place.display().to_string();
         let creating = tokio::spawn(jobs::create_all(rest.clone(), place, plan));
         let disturbing = async {
+            // However this ends, the writers are told.
+            let _calm = calm.clone().drop_guard();
             for (before, fault, seed) in faults {
                 pause(before).await;
                 self.kills += u64::from(fault.kills());
@@ -211,7 +213,6 @@ impl Lab {
                 };
                 place.apply(fault, seed).await?;
             }
-            calm.cancel();
             Ok::<(), String>(())
         };
         let (disturbed, written) = tokio::join!(disturbing, objects.write(&mut random, &calm));

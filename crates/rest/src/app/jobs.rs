@@ -135,7 +135,7 @@ pub(crate) fn lasting(context: &Context, job: &Job) -> JobDetail {
             .then(|| failure(context, job))
             .flatten(),
         previous_failure: (summary.restarts > 0 && !summary.state.is_finished())
-            .then(|| failure_by_logs(context, &summary.uid, has_begun(context, job)))
+            .then(|| failure_by_logs(context, job, has_begun(context, job)))
             .flatten(),
         usage: usage(context, job),
         metrics: curves.metrics,
@@ -205,13 +205,13 @@ pub(super) fn failure(context: &Context, job: &Job) -> Option<Failure> {
     let condition = conditions::find(job.job.conditions(), conditions::train_job::FAILED);
     let condition =
         condition.map(|condition| (condition.reason.as_str(), condition.message.as_str()));
-    let found = cause::explain(&endings, condition);
+    let found = cause::explain(&endings, job.num_workers(), condition);
     let reason = condition.map(|(reason, _)| reason);
     if reason != Some(conditions::job_set::REASON_PERMANENT_FAILURE) {
         return found;
     }
     // The attempt that it is about may have been followed by another before it was looked at.
-    let earlier = [false, true].map(|previous| failure_by_logs(context, &uid, previous));
+    let earlier = [false, true].map(|previous| failure_by_logs(context, job, previous));
     let mut all = [found.clone()].into_iter().chain(earlier).flatten();
     all.find(|failure| failure.permanent).or(found)
 }
@@ -228,10 +228,11 @@ fn has_begun(context: &Context, job: &Job) -> bool {
 }
 
 /// Why the last attempt failed, or the one before it. Its pods may be gone, so that only what they printed is left.
-fn failure_by_logs(context: &Context, uid: &str, previous: bool) -> Option<Failure> {
-    let attempts = context.logbook.latest(uid, None, previous);
+fn failure_by_logs(context: &Context, job: &Job, previous: bool) -> Option<Failure> {
+    let uid = job.job.uid().unwrap_or_default();
+    let attempts = context.logbook.latest(&uid, None, previous);
     let ending = |attempt: Attempt| {
-        let tail = context.logbook.tail(uid, &attempt, TAIL).ok()?;
+        let tail = context.logbook.tail(&uid, &attempt, TAIL).ok()?;
         Some(Ending {
             worker: attempt.worker,
             reason: Some("Error".to_owned()),
@@ -241,7 +242,7 @@ fn failure_by_logs(context: &Context, uid: &str, previous: bool) -> Option<Failu
         })
     };
     let endings: Vec<Ending> = attempts.into_iter().filter_map(ending).collect();
-    let explained = cause::explain(&endings, None);
+    let explained = cause::explain(&endings, job.num_workers(), None);
     // Without an exit code there is nothing to say but what the lines say.
     explained.filter(|failure| failure.kind != FailureKind::NonZeroExit)
 }

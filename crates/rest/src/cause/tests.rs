@@ -39,7 +39,7 @@ const TRACEBACK: &str = "Epoch 1\nTraceback (most recent call last):\n  File \"/
 )]
 #[case::memory("a = [0] * n\nMemoryError", FailureKind::OutOfMemory, "out of memory")]
 fn exceptions_are_recognised(#[case] end: &str, #[case] kind: FailureKind, #[case] want: &str) {
-    let failure = explain(&[ending(0, 1, &format!("{TRACEBACK}{end}"))], None).unwrap();
+    let failure = explain(&[ending(0, 1, &format!("{TRACEBACK}{end}"))], 1, None).unwrap();
     assert_eq!(failure.kind, kind);
     assert!(failure.summary.contains(want), "{}", failure.summary);
     assert!(
@@ -56,7 +56,7 @@ fn exceptions_are_recognised(#[case] end: &str, #[case] kind: FailureKind, #[cas
 fn the_kernel_knows_better_than_the_log() {
     let mut killed = ending(1, 137, "Epoch 1");
     killed.reason = Some("OOMKilled".to_owned());
-    let failure = explain(&[ending(0, 0, ""), killed], None).unwrap();
+    let failure = explain(&[ending(0, 0, ""), killed], 2, None).unwrap();
     assert_eq!(
         (failure.kind, failure.worker),
         (FailureKind::OutOfMemory, Some(1))
@@ -73,7 +73,7 @@ fn the_one_that_failed_by_itself_is_the_cause() {
     );
     let mut culprit = ending(1, 1, &format!("{TRACEBACK}g()\nKeyError: 'label'"));
     culprit.finished_at = Timestamp::from_second(200).ok();
-    let failure = explain(&[victim, culprit], None).unwrap();
+    let failure = explain(&[victim, culprit], 2, None).unwrap();
     assert_eq!(failure.worker, Some(1));
     assert_eq!(failure.kind, FailureKind::PythonException);
 }
@@ -84,16 +84,26 @@ fn the_one_that_failed_by_itself_is_the_cause() {
 #[case(127, "command was not found")]
 #[case(3, "exit code 3")]
 fn exit_codes_are_said_in_words(#[case] code: i32, #[case] want: &str) {
-    let failure = explain(&[ending(0, code, "bye")], None).unwrap();
+    let failure = explain(&[ending(0, code, "bye")], 1, None).unwrap();
     assert!(failure.summary.contains(want), "{}", failure.summary);
 }
 
 #[test]
 fn ranks_before_a_traceback_do_not_hide_it() {
     let log = "[rank1]: Traceback (most recent call last):\n[rank1]:   File \"/workspace/scripts/train.py\", line 9\n[rank1]:     boom()\n[rank1]: ZeroDivisionError: division by zero";
-    let failure = explain(&[ending(1, 1, log)], None).unwrap();
+    let failure = explain(&[ending(1, 1, log)], 1, None).unwrap();
     assert!(
         failure.summary.contains("ZeroDivisionError"),
+        "{}",
+        failure.summary
+    );
+}
+
+#[test]
+fn a_worker_is_named_while_the_others_still_run() {
+    let failure = explain(&[ending(0, 1, TRACEBACK)], 2, None).unwrap();
+    assert!(
+        failure.summary.starts_with("Worker 0 "),
         "{}",
         failure.summary
     );
@@ -103,11 +113,12 @@ fn ranks_before_a_traceback_do_not_hide_it() {
 fn a_job_that_never_had_pods_says_what_the_controller_said() {
     let failure = explain(
         &[],
+        1,
         Some(("TrainingRuntimeNotSupported", "unsupported runtime: X")),
     )
     .unwrap();
     assert!(failure.summary.contains("unsupported runtime: X"));
-    assert!(explain(&[], None).is_none());
+    assert!(explain(&[], 1, None).is_none());
 }
 
 /// What scripts printed that failed in one way each, recorded under each launcher: `=== case exit code` begins a case.
@@ -178,7 +189,7 @@ fn the_cause_is_the_same_whatever_started_the_script(
         seen += 1;
         let code: i32 = head.rsplit(' ').next().unwrap().parse().unwrap();
         let code = if code < 0 { 128 - code } else { code };
-        let failure = explain(&[ending(0, code, lines)], None).unwrap();
+        let failure = explain(&[ending(0, code, lines)], 1, None).unwrap();
         let told = format!("{launcher}: {} {:?}", failure.summary, failure.evidence);
         assert_eq!(failure.kind, kind, "{told}");
         assert!(failure.summary.contains(want), "{told}");
