@@ -50,8 +50,14 @@ pub(super) fn of(pod: &Pod, observed: &Observed<'_>) -> PodStatus {
             declared.containers.iter().map(unknown).collect::<Vec<_>>(),
         )
     };
+    // A sidecar need only have started.
+    let sidecars: Vec<_> = (declared.init_containers.iter().flatten())
+        .filter(|container| container.restart_policy.as_deref() == Some("Always"))
+        .map(|container| container.name.as_str())
+        .collect();
     let is_done = |container: &ContainerState| {
-        container.started || container.terminated().is_some_and(|end| end.exit_code == 0)
+        container.started && sidecars.contains(&container.name.as_str())
+            || container.terminated().is_some_and(|end| end.exit_code == 0)
     };
     let initialized = observed
         .state
@@ -383,14 +389,16 @@ mod tests {
 
     #[test]
     fn a_pod_that_is_not_initialized_says_which_containers_it_waits_for() {
-        let state = State {
+        let mut state = State {
             init_containers: vec![ContainerState {
                 name: "i".into(),
                 ..ContainerState::default()
             }],
             ..State::default()
         };
-        for state in [None, Some(&state)] {
+        let waiting = state.clone();
+        state.init_containers[0].started = true;
+        for state in [None, Some(&waiting), Some(&state)] {
             let conditions = observe(state, None).conditions.unwrap();
             let one = conditions.iter().find(|one| one.type_ == "Initialized");
             assert_eq!(
