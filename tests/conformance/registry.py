@@ -2,8 +2,9 @@
 
     registry.py BUSYBOX AGNHOST FOLDER
 
-BUSYBOX is a static busybox, AGNHOST the tests' own server; FOLDER gets `port` when it listens. A tag says nothing: each
-name is one image. Names that are not in `IMAGES` are unknown, and tests that need them fail."""
+BUSYBOX is a static busybox, AGNHOST the tests' own server; bash (as `sh`: busybox's keeps no variables with odd names) and
+curl are this machine's. FOLDER gets `port` when it listens. A tag says nothing: each name is one image. Names that are not
+in `IMAGES` are unknown, and tests that need them fail."""
 
 import gzip
 import hashlib
@@ -11,6 +12,7 @@ import http.server
 import io
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -39,22 +41,43 @@ def layer(folders=(), files=(), links=()):
     return gzip.compress(raw.getvalue(), mtime=0), raw.getvalue()
 
 
+def program(name):
+    """A program of this machine with its libraries, where they are looked for."""
+    path = shutil.which(name)
+    needed = subprocess.run(["ldd", path], capture_output=True, text=True, check=True).stdout.split()
+    libraries = [word.lstrip("/") for word in needed if word.startswith("/")]
+    return [
+        (f"bin/{name}", 0o755, pathlib.Path(path).read_bytes()),
+        *((library, 0o755, pathlib.Path("/", library).read_bytes()) for library in libraries),
+    ]
+
+
+# Busybox has none of these options, and does what they ask for.
+NETCAT = """#!/bin/sh
+for word; do
+  shift
+  case $word in -v | -t) ;; *) set -- "$@" "$word" ;; esac
+done
+exec busybox nc "$@"
+"""
 applets = subprocess.run([BUSYBOX, "--list"], capture_output=True, text=True, check=True).stdout.split()
 base = layer(
     [("bin", 0o755), ("etc", 0o755), ("tmp", 0o1777), ("root", 0o700), ("usr", 0o755), ("usr/bin", 0o755)]
     + [("var", 0o755), ("var/run", 0o755), ("www", 0o755)],
     [
         ("bin/busybox", 0o755, BUSYBOX.read_bytes()),
-        ("bin/bash", 0o755, b'#!/bin/sh\nexec /bin/sh "$@"\n'),
+        *program("bash"),
+        ("bin/nc", 0o755, NETCAT.encode()),
         ("etc/passwd", 0o644, USERS.encode()),
         ("etc/group", 0o644, GROUPS.encode()),
         ("www/index.html", 0o644, b"<h1>Welcome to nginx!</h1>\n"),
     ],
-    [(f"bin/{name}", "busybox") for name in applets if name != "busybox"],
+    [("bin/sh", "bash")] + [(f"bin/{name}", "busybox") for name in applets if name not in ("busybox", "sh", "bash", "nc")],
 )
+curl = layer(files=program("curl"))
 agnhost = layer([("uploads", 0o777)], [("agnhost", 0o755, AGNHOST.read_bytes())], [("agnhost-2", "agnhost")])
 IMAGES = {
-    "agnhost": ([base, agnhost], {"Entrypoint": ["/agnhost"], "Cmd": ["pause"]}),
+    "agnhost": ([base, curl, agnhost], {"Entrypoint": ["/agnhost"], "Cmd": ["pause"]}),
     "busybox": ([base], {"Cmd": ["sh"]}),
     "nginx": ([base], {"Cmd": ["httpd", "-f", "-p", "80", "-h", "/www"]}),
     "nonroot": ([base], {"Cmd": ["sh"], "User": "1234"}),

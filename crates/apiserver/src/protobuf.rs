@@ -1,7 +1,8 @@
 //! Request bodies in Kubernetes' protobuf encoding.
 //!
 //! kubectl 1.32 and newer send `application/vnd.kubernetes.protobuf` for the objects it builds
-//! itself (`create configmap`, `auth can-i`, `run`), and do not try JSON when that is refused.
+//! itself (`create configmap`, `auth can-i`, `run`), Go's typed clients for everything, and neither
+//! tries JSON when that is refused.
 //! The body is `k8s\0`, an envelope with apiVersion and kind, and the object. The decoder is a
 //! small reader of the wire format ([`wire`]) driven by a table of field numbers ([`messages`]);
 //! what comes out is the same JSON that the client could have sent. Answers are always JSON.
@@ -16,8 +17,10 @@ use messages::{Field, Message, Type};
 use wire::{Reader, Wire};
 
 const MAGIC: &[u8] = b"k8s\0";
-/// Deeper than any object of Kubernetes' own kinds, and shallow for the stack.
-const MAX_DEPTH: usize = 32;
+/// Deeper than any object of Kubernetes' own kinds and than useful schemas, and shallow for the stack.
+const MAX_DEPTH: usize = 64;
+/// A field of this name stands for the message that it is in.
+const ITSELF: &str = "=";
 
 /// Decodes a body into the JSON object that it stands for.
 pub fn decode(body: &[u8]) -> Result<Value> {
@@ -41,10 +44,12 @@ pub fn decode(body: &[u8]) -> Result<Value> {
             _ => {}
         }
     }
-    let message = messages::find(&kind).ok_or_else(|| Error::UnknownKind {
-        api_version: api_version.clone(),
-        kind: kind.clone(),
-    })?;
+    let message = messages::find(&format!("{api_version}/{kind}"))
+        .or_else(|| messages::find(&kind))
+        .ok_or_else(|| Error::UnknownKind {
+            api_version: api_version.clone(),
+            kind: kind.clone(),
+        })?;
     let mut fields = Map::new();
     fields.insert("apiVersion".to_owned(), json!(api_version));
     fields.insert("kind".to_owned(), json!(kind));
@@ -144,6 +149,7 @@ fn value(kind: &Type, wire: Wire<'_>, depth: usize) -> Result<Value> {
         }
         (Type::Boolean, Wire::Number(number)) => json!(number != 0),
         (Type::Integer, Wire::Number(number)) => json!(number.cast_signed()),
+        (Type::Double, Wire::Number(bits)) => double(f64::from_bits(bits)),
         (Type::Time, Wire::Bytes(raw)) => time(raw)?,
         (Type::Quantity, Wire::Bytes(raw)) => text_of(raw, 1)?,
         (Type::IntOrString, Wire::Bytes(raw)) => int_or_string(raw)?,
@@ -167,10 +173,25 @@ fn value(kind: &Type, wire: Wire<'_>, depth: usize) -> Result<Value> {
             if let Some(inner) = messages::find(name) {
                 message(inner, raw, &mut fields, depth)?;
             }
-            Value::Object(fields)
+            let itself = fields.remove(ITSELF);
+            itself.unwrap_or(Value::Object(fields))
         }
         _ => return Err(Error::Garbled),
     })
+}
+
+/// As Go writes it: without a point where none is needed.
+fn double(number: f64) -> Value {
+    let is_whole = number.fract() == 0.0 && number.abs() < 1e15;
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "whole numbers of that size fit"
+    )]
+    if is_whole {
+        json!(number as i64)
+    } else {
+        json!(number)
+    }
 }
 
 /// The text in a message that has nothing else.
@@ -257,6 +278,12 @@ mod tests {
         field
     }
 
+    /// The same for numbers of fields from 16 to 127.
+    fn long(number: u8, content: &[u8]) -> Vec<u8> {
+        let tail = bytes(0, content).split_off(1);
+        [&[number << 3 | 2 | 128, number >> 4][..], &tail].concat()
+    }
+
     fn number(field: u8, value: u8) -> Vec<u8> {
         vec![field << 3, value]
     }
@@ -337,6 +364,73 @@ mod tests {
             service["spec"]["ports"],
             json!([{"port": 80, "targetPort": 90}])
         );
+    }
+
+    #[test]
+    fn reads_a_definition_with_its_schema() {
+        let text = bytes(5, b"string");
+        let one_half = [&[11 << 3 | 1][..], &0.5_f64.to_le_bytes()].concat();
+        let three = [&[9 << 3 | 1][..], &3.0_f64.to_le_bytes()].concat();
+        let property =
+            |name: &[u8], schema: &[u8]| long(29, &[bytes(1, name), bytes(2, schema)].concat());
+        let schema = [
+            property(b"number", &[three, one_half].concat()),
+            property(b"list", &long(24, &bytes(1, &text))),
+            property(b"any", &long(30, &number(1, 1))),
+            property(b"closed", &long(30, &number(1, 0))),
+            property(b"map", &long(30, &[number(1, 1), bytes(2, &text)].concat())),
+            property(
+                b"keep",
+                &[&[0xb0, 0x02, 1][..], &bytes(8, &bytes(1, b"[1]"))].concat(),
+            ),
+        ];
+        let version = [
+            bytes(1, b"v1"),
+            number(2, 0),
+            number(3, 1),
+            bytes(4, &bytes(1, &schema.concat())),
+            bytes(5, &bytes(1, b"")),
+        ];
+        let spec = bytes(2, &bytes(7, &version.concat()));
+        let got = decode(&body(
+            "apiextensions.k8s.io/v1",
+            "CustomResourceDefinition",
+            &spec,
+        ));
+        let want = json!([{"name": "v1", "served": false, "storage": true, "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": {"properties": {
+            "number": {"maximum": 3, "minimum": 0.5},
+            "list": {"items": {"type": "string"}},
+            "any": {"additionalProperties": true},
+            "closed": {"additionalProperties": false},
+            "map": {"additionalProperties": {"type": "string"}},
+            "keep": {"x-kubernetes-preserve-unknown-fields": true, "default": [1]},
+        }}}}]);
+        assert_eq!(got.unwrap()["spec"]["versions"], want);
+    }
+
+    #[test]
+    fn a_kind_of_two_groups_is_read_as_its_group_has_it() {
+        let object = bytes(10, b"note");
+        let event = decode(&body("events.k8s.io/v1", "Event", &object)).unwrap();
+        assert_eq!(event["note"], "note");
+        let event = decode(&body("v1", "Event", &bytes(4, b"message"))).unwrap();
+        assert_eq!(event["message"], "message");
+    }
+
+    #[test]
+    fn statuses_are_read() {
+        let object = decode(&body("v1", "Pod", &bytes(3, &bytes(1, b"Running")))).unwrap();
+        assert_eq!(object["status"], json!({"phase": "Running"}));
+    }
+
+    /// Go's clients would not fall back to JSON.
+    #[test]
+    fn every_kind_that_is_served_can_be_read() {
+        for info in crate::builtin::kinds() {
+            let read = decode(&body(&info.api_version(), info.kind, b""));
+            assert!(read.is_ok(), "{}", info.kind);
+        }
     }
 
     #[rstest]

@@ -8,11 +8,15 @@ use crate::auth::Identity;
 use crate::auth::policy::Attributes;
 use crate::auth::tokens::ISSUER;
 use crate::call::Call;
+use crate::negotiate::Output;
 use crate::respond;
 use crate::status::{ApiError, Result};
 
 /// Answers a review that was posted.
 pub(crate) fn answer(call: &Call, mut review: Value) -> Result<Response> {
+    if call.output != Output::Json {
+        return Err(ApiError::NotAcceptable("application/json"));
+    }
     crate::verbs::create::check_type(&call.kind, &mut review)?;
     review["status"] = match &*call.kind.kind {
         "SelfSubjectReview" => json!({ "userInfo": user_info(&call.identity) }),

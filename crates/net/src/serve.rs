@@ -27,7 +27,7 @@ use crate::connections::{Connection, Connections};
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long a connection of HTTP/1 may be without a whole request. Longer than clients keep idle ones (90 s
 /// for most), so that it is the client that closes it.
-const IDLE: Duration = Duration::from_secs(120);
+const IDLE: Duration = Duration::from_mins(2);
 /// Requests that still run after this time are cut off when the server stops.
 const GRACE: Duration = Duration::from_secs(2);
 /// A connection costs about 60 kB.

@@ -226,6 +226,12 @@ pub enum Handler {
         path: String,
         headers: Vec<(String, String)>,
     },
+    /// Ask a gRPC server about its health; good when the service serves.
+    Grpc {
+        host: String,
+        port: u16,
+        service: String,
+    },
     /// Wait that many seconds.
     Sleep { seconds: u64 },
 }

@@ -310,3 +310,33 @@ fn jobs_that_say_it_right_are_taken() {
     let want = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}});
     assert_eq!(job["spec"]["selector"], want);
 }
+
+#[test]
+fn sysctls_have_names_of_the_kernel() {
+    let names = [
+        "foo-",
+        "kernel.shmmax",
+        "net/ipv4/tcp_syncookies",
+        "net.ipv4.tcp_syncookies",
+        "bar..",
+        "Up",
+        "",
+    ];
+    let sysctls: Vec<_> = names.map(|name| json!({"name": name, "value": "1"})).into();
+    let pod = pod(&json!({
+        "containers": [{"name": "a", "image": "busybox"}], "securityContext": {"sysctls": sysctls},
+    }));
+    let wrong: Vec<_> = errors("", "Pod", pod, None)
+        .iter()
+        .map(|error| error.split(": ").take(2).collect::<Vec<_>>().join(": "))
+        .collect();
+    let at = |index: u8, what: &str| format!("spec.securityContext.sysctls[{index}].name: {what}");
+    let want = [
+        at(0, "Invalid value"),
+        at(3, "Duplicate value"),
+        at(4, "Invalid value"),
+        at(5, "Invalid value"),
+        at(6, "Required value"),
+    ];
+    assert_eq!(wrong, want);
+}

@@ -26,6 +26,7 @@ pub(super) enum Type {
     Bytes,
     Boolean,
     Integer,
+    Double,
     Time,
     Quantity,
     IntOrString,
@@ -52,8 +53,9 @@ pub(super) fn find(name: &str) -> Option<&'static Message> {
 }
 
 fn message(line: &'static str) -> Option<(&'static str, Message)> {
-    let (name, fields) = line.split_once(": ")?;
-    let fields: Option<Vec<_>> = fields.split(", ").map(field).collect();
+    let (name, fields) = line.split_once(':')?;
+    let fields = fields.split(',').map(str::trim);
+    let fields: Option<Vec<_>> = fields.filter(|text| !text.is_empty()).map(field).collect();
     Some((name, Message(fields?)))
 }
 
@@ -74,6 +76,7 @@ fn field(text: &str) -> Option<Field> {
         "y" => Type::Bytes,
         "b" => Type::Boolean,
         "i" => Type::Integer,
+        "d" => Type::Double,
         "T" => Type::Time,
         "Q" => Type::Quantity,
         "I" => Type::IntOrString,

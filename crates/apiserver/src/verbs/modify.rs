@@ -250,5 +250,9 @@ fn desired(call: &Call, object: &Value) -> Value {
             fields.remove("status");
         }
     }
+    // Where a pod runs is the scheduler's answer, nothing that its user asked for.
+    if call.path.subresource == "binding" {
+        object["spec"]["nodeName"].take();
+    }
     object
 }

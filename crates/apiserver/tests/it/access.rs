@@ -100,6 +100,18 @@ async fn reviews_agree_with_what_is_enforced() {
 }
 
 #[tokio::test]
+async fn a_review_has_no_table() {
+    let plane = Plane::start().await;
+    let request = http::Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")
+        .header("content-type", "application/json")
+        .header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+        .body("{}".into())
+        .unwrap();
+    let refused = plane.client().request_text(request).await.unwrap_err();
+    assert!(matches!(refused, kube::Error::Api(status) if status.code == 406));
+}
+
+#[tokio::test]
 async fn tokens_in_secrets_and_of_service_accounts_authenticate() {
     use base64::Engine as _;
     let plane = Plane::start().await;

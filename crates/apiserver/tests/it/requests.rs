@@ -284,6 +284,22 @@ async fn replicas_are_scaled_through_their_subresource() {
 }
 
 #[tokio::test]
+async fn a_pod_that_is_bound_is_what_its_user_asked_for() {
+    let plane = Plane::start().await;
+    let pod = json!({
+        "metadata": { "name": "p" }, "spec": { "containers": [{ "name": "c", "image": "i" }] },
+    });
+    let pods = "/api/v1/namespaces/default/pods";
+    assert_eq!(plane.post(pods, pod).await.0, 201);
+    let binding = json!({ "metadata": { "name": "p" }, "target": { "kind": "Node", "name": "n" } });
+    let (code, answer) = plane.post(&format!("{pods}/p/binding"), binding).await;
+    assert_eq!(code, 201, "{answer}");
+    let bound = plane.get(&format!("{pods}/p")).await.1;
+    assert_eq!(bound["spec"]["nodeName"], "n");
+    assert_eq!(bound["metadata"]["generation"], 1);
+}
+
+#[tokio::test]
 async fn all_served_versions_show_the_same_objects() {
     let plane = Plane::start().await;
     let mut definition = gadgets();

@@ -414,6 +414,12 @@ fn probe(probe: &KubeProbe, container: &Container, own: &str) -> Option<Probe> {
         }
     } else if let Some(http) = &probe.http_get {
         http_get(http, container, own)?
+    } else if let Some(grpc) = &probe.grpc {
+        Handler::Grpc {
+            host: own.to_owned(),
+            port: u16::try_from(grpc.port).ok()?,
+            service: grpc.service.clone().unwrap_or_default(),
+        }
     } else {
         return None;
     };

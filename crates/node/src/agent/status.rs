@@ -50,11 +50,18 @@ pub(super) fn of(pod: &Pod, observed: &Observed<'_>) -> PodStatus {
             declared.containers.iter().map(unknown).collect::<Vec<_>>(),
         )
     };
-    let initialized = observed.state.is_some_and(|state| {
-        state.init_containers.iter().all(|container| {
-            container.started || container.terminated().is_some_and(|end| end.exit_code == 0)
-        })
-    });
+    // A sidecar need only have started.
+    let sidecars: Vec<_> = (declared.init_containers.iter().flatten())
+        .filter(|container| container.restart_policy.as_deref() == Some("Always"))
+        .map(|container| container.name.as_str())
+        .collect();
+    let is_done = |container: &ContainerState| {
+        container.started && sidecars.contains(&container.name.as_str())
+            || container.terminated().is_some_and(|end| end.exit_code == 0)
+    };
+    let initialized = observed
+        .state
+        .is_some_and(|state| state.init_containers.iter().all(is_done));
     let ready = phase == Phase::Running
         && main
             .iter()
@@ -72,7 +79,29 @@ pub(super) fn of(pod: &Pod, observed: &Observed<'_>) -> PodStatus {
         .filter(|container| !container.ready)
         .map(|container| container.name.as_str())
         .collect();
-    let message = format!("containers with unready status: [{}]", unready.join(" "));
+    let done: Vec<_> = observed
+        .state
+        .iter()
+        .flat_map(|state| &state.init_containers)
+        .filter(|container| is_done(container))
+        .map(|container| container.name.as_str())
+        .collect();
+    let incomplete: Vec<_> = init
+        .iter()
+        .map(|container: &ContainerStatus| container.name.as_str())
+        .filter(|name| !done.contains(name))
+        .collect();
+    let message = |reason: &str| match reason {
+        "ContainersNotReady" => Some(format!(
+            "containers with unready status: [{}]",
+            unready.join(" ")
+        )),
+        "ContainersNotInitialized" => Some(format!(
+            "containers with incomplete status: [{}]",
+            incomplete.join(" ")
+        )),
+        _ => None,
+    };
     let mut conditions = Vec::new();
     let mut set = |kind: &str, is: bool, reason: Option<&str>| {
         let status = if is { "True" } else { "False" };
@@ -88,7 +117,7 @@ pub(super) fn of(pod: &Pod, observed: &Observed<'_>) -> PodStatus {
             type_: kind.to_owned(),
             status: status.to_owned(),
             reason: reason.filter(|_| !is).map(str::to_owned),
-            message: (!is && reason == Some("ContainersNotReady")).then(|| message.clone()),
+            message: reason.filter(|_| !is).and_then(message),
             last_transition_time: since.or(Some(Time(observed.now))),
             ..PodCondition::default()
         });
@@ -356,6 +385,27 @@ mod tests {
             ),
             ("True", Some("TerminationByKubelet"), Some("the node went"))
         );
+    }
+
+    #[test]
+    fn a_pod_that_is_not_initialized_says_which_containers_it_waits_for() {
+        let mut state = State {
+            init_containers: vec![ContainerState {
+                name: "i".into(),
+                ..ContainerState::default()
+            }],
+            ..State::default()
+        };
+        let waiting = state.clone();
+        state.init_containers[0].started = true;
+        for state in [None, Some(&waiting), Some(&state)] {
+            let conditions = observe(state, None).conditions.unwrap();
+            let one = conditions.iter().find(|one| one.type_ == "Initialized");
+            assert_eq!(
+                one.unwrap().message.as_deref(),
+                Some("containers with incomplete status: [i]")
+            );
+        }
     }
 
     #[test]

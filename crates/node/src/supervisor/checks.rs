@@ -56,9 +56,10 @@ impl Supervisor {
                 )
                 .ok()
             }
-            Handler::Tcp { .. } | Handler::Http { .. } | Handler::Sleep { .. } => {
-                probe::spawn(handler, timeout).ok()
-            }
+            Handler::Tcp { .. }
+            | Handler::Http { .. }
+            | Handler::Grpc { .. }
+            | Handler::Sleep { .. } => probe::spawn(handler, timeout).ok(),
         }
     }
 

@@ -1,6 +1,8 @@
 //! Probes and hooks. Each check is a process: its exit code says how it went, its end is noticed like
 //! any other, and a check that hangs is killed. So the supervisor needs no thread and never waits.
 
+mod grpc;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
@@ -174,6 +176,13 @@ pub(super) fn spawn(handler: &Handler, timeout: Duration) -> std::io::Result<Pid
             headers,
         } => get(host, *port, path, headers, timeout)
             .is_ok_and(|status| (200..400).contains(&status)),
+        Handler::Grpc {
+            host,
+            port,
+            service,
+        } => connect(host, *port, timeout)
+            .and_then(|mut stream| grpc::serves(&mut stream, host, service))
+            .unwrap_or(false),
         Handler::Sleep { seconds } => {
             std::thread::sleep(Duration::from_secs(*seconds));
             true

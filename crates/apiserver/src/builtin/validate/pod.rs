@@ -47,6 +47,12 @@ pub(super) fn spec(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
             }
         }
     }
+    let at_sysctls = format!("{at}.securityContext.sysctls");
+    sysctls(
+        list(&spec["securityContext"], "sysctls"),
+        &at_sysctls,
+        errors,
+    );
     if spec["activeDeadlineSeconds"]
         .as_i64()
         .is_some_and(|seconds| seconds < 1)
@@ -57,6 +63,35 @@ pub(super) fn spec(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
             "must be between 1 and 2147483647, inclusive",
         ));
     }
+}
+
+fn sysctls(sysctls: &[Value], at: &str, errors: &mut Vec<FieldError>) {
+    const DETAIL: &str = "must have at most 253 characters: words of lower-case letters, digits, '-' and '_' between \
+        letters or digits, separated by '.' or '/'";
+    let mut seen = HashSet::new();
+    for (index, sysctl) in sysctls.iter().enumerate() {
+        let at = format!("{at}[{index}].name");
+        let name = text(sysctl, "name");
+        if name.is_empty() {
+            errors.push(FieldError::required(at, ""));
+        } else if !is_sysctl(name) {
+            errors.push(FieldError::invalid(at, &sysctl["name"], DETAIL));
+        } else if !seen.insert(name.replace('/', ".")) {
+            errors.push(FieldError::duplicate(at, &sysctl["name"]));
+        }
+    }
+}
+
+fn is_sysctl(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    name.len() <= 253
+        && name.split(['.', '/']).all(|word| {
+            let ends = word.bytes().next().zip(word.bytes().next_back());
+            ends.is_some_and(|(first, last)| is_plain(first) && is_plain(last))
+                && word
+                    .bytes()
+                    .all(|byte| is_plain(byte) || matches!(byte, b'-' | b'_'))
+        })
 }
 
 /// What of a pod may change: images, and what is loosened rather than turned around.
