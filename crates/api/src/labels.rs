@@ -102,8 +102,6 @@ pub const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
 pub const LEGACY_CONTROLLER_UID: &str = "controller-uid";
 /// Index of a pod in its Job; with an Indexed Job, the rank of the node.
 pub const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
-/// Finalizer on a pod until its end was counted by its Job.
-pub const JOB_TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 
 // Gangs.
 
