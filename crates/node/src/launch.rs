@@ -12,7 +12,6 @@ use nix::fcntl::{Flock, FlockArg};
 use crate::control::{Channel, Request, Response};
 use crate::layout::PodDir;
 use crate::sandbox::cgroup;
-use crate::state::State;
 use crate::supervisor::ALREADY_RUNNING;
 use crate::tree;
 
@@ -180,20 +179,6 @@ pub fn kill(pod: &PodDir) -> Result<()> {
     // Supervisors of earlier versions did not say who they are.
     let uid = pod.path().file_name().unwrap_or_default();
     remove_cgroups(&uid.to_string_lossy())
-}
-
-/// Calls `news` with every state of the pod until its supervisor is gone.
-pub fn watch(pod: &PodDir, mut news: impl FnMut(State) -> bool) -> Result<()> {
-    let mut channel = Channel::connect(pod.path())?;
-    channel.send(&Request::Watch, &[])?;
-    while let Some((response, _)) = channel.receive::<Response>()? {
-        if let Response::State(state) = response
-            && !news(*state)
-        {
-            break;
-        }
-    }
-    Ok(())
 }
 
 /// Takes away what a pod leaves behind once its supervisor is gone: cgroups and folder. Logs stay.

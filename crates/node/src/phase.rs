@@ -22,16 +22,6 @@ impl Phase {
         matches!(self, Self::Succeeded | Self::Failed)
     }
 
-    /// A supervisor may (again) be started for the pod.
-    pub fn can_start(self) -> bool {
-        !self.is_finished()
-    }
-
-    /// Asking the pod to stop makes a difference.
-    pub fn can_stop(self) -> bool {
-        !self.is_finished()
-    }
-
     /// The name in `status.phase`.
     pub fn as_str(self) -> &'static str {
         match self {
