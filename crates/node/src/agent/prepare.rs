@@ -5,6 +5,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
+use tokio::sync::watch;
 
 use super::fields::Facts;
 use super::hosts;
@@ -19,10 +20,18 @@ use crate::layout::PodDir;
 use crate::options::{self, Images};
 use crate::state;
 
+/// The image that is being pulled, and how far that is.
+pub(super) type Pulling = Option<(String, image::Progress)>;
+
 /// Makes the pod's folder; when this returns, `pod.json` is there and the supervisor can start.
-pub(super) async fn pod(node: &Arc<Node>, pod: &Pod, dir: &PodDir) -> Result<()> {
+pub(super) async fn pod(
+    node: &Arc<Node>,
+    pod: &Pod,
+    dir: &PodDir,
+    pulling: &watch::Sender<Pulling>,
+) -> Result<()> {
     let objects = Objects::fetch(&node.client, &node.tokens, pod).await?;
-    let images = images(node, pod, &objects).await?;
+    let images = images(node, pod, &objects, pulling).await?;
     let (node, pod, dir) = (Arc::clone(node), pod.clone(), dir.clone());
     let written =
         tokio::task::spawn_blocking(move || write(&node, &pod, &dir, &objects, &images)).await;
@@ -161,12 +170,13 @@ async fn images(
     node: &Node,
     pod: &Pod,
     objects: &Objects,
+    pulling: &watch::Sender<Pulling>,
 ) -> Result<BTreeMap<String, image::Root>> {
     let mut roots = BTreeMap::new();
     // Cloned, for the compiler cannot see that a future which holds the iterator is `Send`.
     for container in &containers(pod).cloned().collect::<Vec<_>>() {
         let root = match (&node.images, node.options.images) {
-            (Some(images), Images::Pull) => pull(images, container, pod, objects).await?,
+            (Some(images), Images::Pull) => pull(images, container, pod, objects, pulling).await?,
             _ => node.host_image.clone(),
         };
         roots.insert(container.name.clone(), root);
@@ -179,6 +189,7 @@ async fn pull(
     container: &Container,
     pod: &Pod,
     objects: &Objects,
+    pulling: &watch::Sender<Pulling>,
 ) -> Result<image::Root> {
     let name = container.image.clone().unwrap_or_default();
     let tag = name
@@ -213,8 +224,9 @@ async fn pull(
         image: name.clone(),
         source,
     };
+    let tell = |progress| drop(pulling.send_replace(Some((name.clone(), progress))));
     images
-        .resolve(&name, policy, &credentials, &|_| {})
+        .resolve(&name, policy, &credentials, &tell)
         .await
         .map_err(problem)
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use astrago_api::quantity::Amount;
 use k8s_openapi::api::core::v1::{
@@ -11,6 +12,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
+use nix::sys::signal::Signal;
 
 use super::address::Lease;
 use super::environment;
@@ -251,7 +253,6 @@ fn one(
         )),
         termination_message_from_logs: container.termination_message_policy.as_deref()
             == Some("FallbackToLogsOnError"),
-        stdin: container.stdin.unwrap_or(false),
         startup_probe: container
             .startup_probe
             .as_ref()
@@ -272,8 +273,26 @@ fn one(
             .lifecycle
             .as_ref()
             .and_then(|lifecycle| handler(&lifecycle.pre_stop)),
+        stop_signal: stop_signal(container, image)?,
         env,
     })
+}
+
+/// What asks a container to end, if not SIGTERM. An image's signal that this node does not know is as good as
+/// none; the pod's own has to be right.
+fn stop_signal(container: &Container, image: &image::Root) -> Result<Option<String>> {
+    let Some(given) = container
+        .lifecycle
+        .as_ref()
+        .and_then(|lifecycle| lifecycle.stop_signal.as_ref())
+    else {
+        return Ok(image.config.stop_signal());
+    };
+    Signal::from_str(given).map_err(|_| Error::Container {
+        container: container.name.clone(),
+        problem: format!("lifecycle.stopSignal {given:?} is not a signal"),
+    })?;
+    Ok(Some(given.clone()))
 }
 
 /// Environment and root of an image.

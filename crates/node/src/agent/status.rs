@@ -199,6 +199,7 @@ fn known(container: &ContainerState, pod: &Pod, observed: &Observed<'_>) -> Cont
                 && is_init(pod, &container.name)),
         started: Some(container.started),
         restart_count: i32::try_from(container.attempt).unwrap_or(i32::MAX),
+        stop_signal: spec.and_then(|spec| spec.stop_signal.clone()),
         state: Some(state),
         last_state: Some(
             container

@@ -273,7 +273,7 @@ impl Supervisor {
         }
     }
 
-    /// SIGTERM, after the hook that wants to run before it.
+    /// Asks a container to end, after the hook that wants to run before it.
     fn terminate(&mut self, which: Which) {
         if let Some(live) = self.live.get_mut(&which) {
             live.stopping = true;
@@ -281,7 +281,7 @@ impl Supervisor {
         let handler = self.spec_of(which).pre_stop.clone();
         let hooked = handler.is_some_and(|handler| self.hook(which, Hook::PreStop, &handler));
         if !hooked && let Some(live) = self.live.get(&which) {
-            live.signal(Signal::SIGTERM);
+            live.ask();
         }
     }
 
@@ -410,7 +410,7 @@ impl Supervisor {
             match hook {
                 Hook::PreStop => {
                     if let Some(live) = self.live.get(&which) {
-                        live.signal(Signal::SIGTERM);
+                        live.ask();
                     }
                 }
                 Hook::PostStart if code != 0 => self.restart(which, "failed postStart hook"),

@@ -286,6 +286,20 @@ fn a_pod_is_asked_to_end_and_then_made_to() {
     assert_eq!((end.exit_code, end.signal), (137, Some(9)));
 }
 
+#[test]
+fn a_container_is_asked_to_end_by_the_signal_that_it_names() {
+    let Some(bench) = Bench::new() else { return };
+    let script = "trap 'echo term' TERM; trap 'echo saved; exit 0' USR1; echo up; while :; do sleep 0.05; done";
+    let mut spec = bench.spec("named", script);
+    spec.containers[0].stop_signal = Some("SIGUSR1".into());
+    let pod = bench.start(spec);
+    pod.until_logged("main", 0, "up");
+    pod.stop(600);
+    let state = pod.finished();
+    assert_eq!(state.containers[0].terminated().unwrap().exit_code, 0);
+    assert_eq!(pod.log("main", 0), "up\nsaved\n");
+}
+
 /// As in `sh -c 'prepare; python train.py'`: whoever was started first need not listen.
 #[test]
 fn a_program_without_a_handler_is_ended_by_sigterm_and_what_it_started_is_asked_too() {
