@@ -10,9 +10,9 @@ use tokio::sync::watch;
 use super::fields::Facts;
 use super::hosts;
 use super::node::Node;
-use super::references::{Error, Objects, Result};
+use super::references::{Error, Kind, Objects, Result};
 use super::resolve::{self, Inputs};
-use super::volumes::{self, Source};
+use super::volumes::{Source, Volumes};
 use crate::egress::resolvers::Resolvers;
 use crate::gpu::Allocation;
 use crate::image;
@@ -35,12 +35,7 @@ pub(super) async fn pod(
     let (node, pod, dir) = (Arc::clone(node), pod.clone(), dir.clone());
     let written =
         tokio::task::spawn_blocking(move || write(&node, &pod, &dir, &objects, &images)).await;
-    written.unwrap_or_else(|error| {
-        Err(Error::Write {
-            what: "the pod's folder",
-            source: std::io::Error::other(error),
-        })
-    })
+    written.unwrap_or_else(|error| Err(interrupted("the pod's folder", error)))
 }
 
 /// Brings the volumes of a running pod up to date.
@@ -50,12 +45,12 @@ pub(super) async fn volumes(node: &Arc<Node>, pod: &Pod, dir: &PodDir) -> Result
     let written =
         tokio::task::spawn_blocking(move || make_volumes(&node, &pod, &dir, &objects).map(drop))
             .await;
-    written.unwrap_or_else(|error| {
-        Err(Error::Write {
-            what: "volumes",
-            source: std::io::Error::other(error),
-        })
-    })
+    written.unwrap_or_else(|error| Err(interrupted("volumes", error)))
+}
+
+fn interrupted(what: &'static str, error: tokio::task::JoinError) -> Error {
+    let source = std::io::Error::other(error);
+    Error::Write { what, source }
 }
 
 /// Whether a volume of the pod follows an object that may change.
@@ -144,15 +139,15 @@ fn make_volumes(
     dir: &PodDir,
     objects: &Objects,
 ) -> Result<BTreeMap<String, Source>> {
-    volumes::make(
-        pod,
+    let volumes = Volumes {
         dir,
-        &node.options.data_dir,
-        node.options.snapshots.as_deref(),
-        &node.host_folders,
-        &facts(node, pod),
+        data_dir: &node.options.data_dir,
+        snapshots: node.options.snapshots.as_deref(),
+        host_folders: &node.host_folders,
+        facts: facts(node, pod),
         objects,
-    )
+    };
+    volumes.make()
 }
 
 fn facts<'a>(node: &'a Node, pod: &'a Pod) -> Facts<'a> {
@@ -209,7 +204,7 @@ async fn pull(
         .iter()
         .flat_map(|spec| spec.image_pull_secrets.iter().flatten())
     {
-        let Ok(Some(data)) = objects.secret(&reference.name, true) else {
+        let Ok(Some(data)) = objects.data(Kind::Secret, &reference.name, true) else {
             continue;
         };
         for key in [".dockerconfigjson", ".dockercfg"] {

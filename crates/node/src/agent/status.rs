@@ -50,22 +50,49 @@ pub(super) fn of(pod: &Pod, observed: &Observed<'_>) -> PodStatus {
             declared.containers.iter().map(unknown).collect::<Vec<_>>(),
         )
     };
+    let conditions = conditions(&before, observed, phase, &main);
+    let address = observed.address.map(|address| address.to_string());
+    PodStatus {
+        phase: Some(phase.as_str().to_owned()),
+        reason: observed.state.and_then(|state| state.reason.clone()),
+        message: observed.state.and_then(|state| state.message.clone()),
+        conditions: Some(conditions),
+        container_statuses: Some(main),
+        init_container_statuses: (!init.is_empty()).then_some(init),
+        host_ip: Some(observed.host_address.to_string()),
+        host_ips: Some(vec![HostIP {
+            ip: observed.host_address.to_string(),
+        }]),
+        pod_ips: address.clone().map(|ip| vec![PodIP { ip }]),
+        pod_ip: address,
+        start_time: before
+            .start_time
+            .or_else(|| observed.state.and_then(|state| state.started_at).map(Time))
+            .or(Some(Time(observed.now))),
+        qos_class: Some(quality(pod).to_owned()),
+        observed_generation: pod.metadata.generation,
+        ..PodStatus::default()
+    }
+}
+
+/// What is true of the pod as a whole.
+fn conditions(
+    before: &PodStatus,
+    observed: &Observed<'_>,
+    phase: Phase,
+    main: &[ContainerStatus],
+) -> Vec<PodCondition> {
     let initialized = observed.state.is_some_and(|state| {
         state.init_containers.iter().all(|container| {
             container.started || container.terminated().is_some_and(|end| end.exit_code == 0)
         })
     });
-    let ready = phase == Phase::Running
-        && main
-            .iter()
-            .all(|container: &ContainerStatus| container.ready);
+    let ready = phase == Phase::Running && main.iter().all(|container| container.ready);
     let completed = phase == Phase::Succeeded;
-    let why = if completed {
-        Some("PodCompleted")
-    } else if phase == Phase::Failed {
-        Some("PodFailed")
-    } else {
-        Some("ContainersNotReady")
+    let why = match phase {
+        Phase::Succeeded => Some("PodCompleted"),
+        Phase::Failed => Some("PodFailed"),
+        Phase::Pending | Phase::Running => Some("ContainersNotReady"),
     };
     let unready: Vec<_> = main
         .iter()
@@ -118,39 +145,13 @@ pub(super) fn of(pod: &Pod, observed: &Observed<'_>) -> PodStatus {
         }
     }
     // What others said about the pod stays.
-    let ours: Vec<String> = conditions
-        .iter()
-        .map(|condition| condition.type_.clone())
-        .collect();
-    conditions.extend(
-        before
-            .conditions
-            .into_iter()
-            .flatten()
-            .filter(|condition| !ours.contains(&condition.type_)),
-    );
-    let address = observed.address.map(|address| address.to_string());
-    PodStatus {
-        phase: Some(phase.as_str().to_owned()),
-        reason: observed.state.and_then(|state| state.reason.clone()),
-        message: observed.state.and_then(|state| state.message.clone()),
-        conditions: Some(conditions),
-        container_statuses: Some(main),
-        init_container_statuses: (!init.is_empty()).then_some(init),
-        host_ip: Some(observed.host_address.to_string()),
-        host_ips: Some(vec![HostIP {
-            ip: observed.host_address.to_string(),
-        }]),
-        pod_ips: address.clone().map(|ip| vec![PodIP { ip }]),
-        pod_ip: address,
-        start_time: before
-            .start_time
-            .or_else(|| observed.state.and_then(|state| state.started_at).map(Time))
-            .or(Some(Time(observed.now))),
-        qos_class: Some(quality(pod).to_owned()),
-        observed_generation: pod.metadata.generation,
-        ..PodStatus::default()
-    }
+    let others = before.conditions.iter().flatten().filter(|other| {
+        let ours = |own: &PodCondition| own.type_ == other.type_;
+        !conditions.iter().any(ours)
+    });
+    let others: Vec<_> = others.cloned().collect();
+    conditions.extend(others);
+    conditions
 }
 
 fn known(container: &ContainerState, pod: &Pod, observed: &Observed<'_>) -> ContainerStatus {
