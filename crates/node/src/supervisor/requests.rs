@@ -34,19 +34,16 @@ pub(super) struct Callers {
 
 impl Callers {
     /// What to watch for a caller that leaves while its command runs.
-    pub(super) fn sources(&self) -> Vec<(Pid, BorrowedFd<'_>)> {
+    pub(super) fn sources(&self) -> impl Iterator<Item = (Pid, BorrowedFd<'_>)> {
         self.commands
             .iter()
             .map(|(pid, channel)| (*pid, channel.as_fd()))
-            .collect()
     }
 
-    /// Kills the commands of callers that left: nobody reads what they write.
-    pub(super) fn hang_up(&mut self, gone: &[Pid]) {
-        for pid in gone {
-            self.commands.remove(pid);
-            let _ = killpg(*pid, Signal::SIGKILL);
-        }
+    /// Kills the command of a caller that left: nobody reads what it writes.
+    pub(super) fn hang_up(&mut self, pid: Pid) {
+        self.commands.remove(&pid);
+        let _ = killpg(pid, Signal::SIGKILL);
     }
 
     /// Tells a caller that its command ended; whether the process was such a command.
