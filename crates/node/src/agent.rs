@@ -427,7 +427,7 @@ fn employ(
         .spawn(Worker::new(Arc::clone(node), receiver, refusal).run());
 }
 
-/// Ends a pod that the API does not have any more.
+/// Ends a pod that the API no longer has.
 fn dismiss(node: &Arc<Node>, workers: &mut BTreeMap<String, watch::Sender<Arc<Pod>>>, uid: &str) {
     workers.remove(uid);
     node.unclaim(uid);

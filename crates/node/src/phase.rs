@@ -17,7 +17,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Nothing will happen any more.
+    /// Nothing more will happen.
     pub fn is_finished(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
     }

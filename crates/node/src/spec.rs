@@ -156,7 +156,7 @@ pub enum Mount {
     Bind {
         source: PathBuf,
         /// For `hostPath` volumes: where the volume is below `source`, a folder that the administrator
-        /// allows. Resolved anew for each container, without following a link out of `source`. The
+        /// allows. Resolved again for each container, without following a link out of `source`. The
         /// container's user then acts as the owner of the volume, unless that is the machine's root.
         #[serde(default)]
         host: Option<PathBuf>,

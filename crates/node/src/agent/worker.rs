@@ -86,7 +86,7 @@ impl Worker {
         }
     }
 
-    /// Works until the pod is gone, or until nobody is interested any more.
+    /// Works until the pod is gone, or until nobody is interested.
     pub(super) async fn run(mut self) {
         loop {
             let pod = self.pod.borrow_and_update().clone();
@@ -450,7 +450,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes the object away, as the one who ran it.
+    /// Deletes the object, as only its node may.
     async fn delete(&self, pod: &Pod) -> kube::Result<()> {
         let api: Api<Pod> = Api::namespaced(
             self.node.client.clone(),
@@ -477,7 +477,7 @@ impl Worker {
     }
 }
 
-/// Ends a pod that the API does not know (any more), and takes away everything but its logs.
+/// Ends a pod that the API does not (or no longer) know, and removes everything but its logs.
 pub(super) async fn bury(node: Arc<Node>, dir: PodDir, uid: String) {
     let begun = Instant::now();
     for attempt in 0.. {

@@ -87,7 +87,7 @@ impl Images {
     /// Finds an image here or in its registry, and makes sure that it is unpacked.
     ///
     /// An image that came with credentials is handed only to those who show some with which it
-    /// was had; others must convince the registry first, even if nothing is downloaded any more.
+    /// was had; others must convince the registry first, even if nothing more is downloaded.
     pub async fn resolve(
         &self,
         image: &str,
