@@ -557,7 +557,7 @@ fn a_terminal_is_one_of_the_containers_own() {
     let Some(bench) = Bench::new() else { return };
     let mut spec = bench.spec("terminal", "echo up; exec sleep 600");
     spec.containers[0].user = 7;
-    // No such file, another device, and a link to the real thing in the place of the real thing.
+    // Nothing, a file, a pipe, and links to the real thing in the place of the real thing.
     let swap = |name: &str, make: &str| {
         let wait = "os.chroot('/tmp/r'); os.write(1, b'up\\n'); os.read(os.pipe()[0], 1)";
         let script =
