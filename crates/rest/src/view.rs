@@ -11,6 +11,7 @@ mod tests;
 use std::sync::Arc;
 
 use astrago_api::{JobSet, ReplicatedJob, TrainJob, conditions, labels};
+use astrago_plan::fit::Waiting;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -183,9 +184,9 @@ impl Job {
             .collect()
     }
 
-    /// Why a pod of it has no machine yet, in the scheduler's words.
-    pub(crate) fn unscheduled(&self) -> Option<String> {
-        self.pods.iter().find_map(|pod| nodes::unscheduled(pod))
+    /// Why a pod of it has no machine yet.
+    pub(crate) fn waiting(&self) -> Option<Waiting> {
+        self.pods.iter().find_map(|pod| Waiting::of(pod))
     }
 
     pub(crate) fn created_at(&self) -> Timestamp {
