@@ -18,7 +18,6 @@ use kube::ResourceExt;
 
 pub(crate) use self::amounts::{cores, of_pod, of_resources};
 pub(crate) use self::nodes::{TRAINING_CONTAINERS, scheduled_at, times_of};
-pub(crate) use self::waiting::cause_of;
 use crate::cause::Ending;
 use crate::legacy::Shown;
 use crate::model::{Amounts, Cause, JobNode, JobState, JobStatus, JobSummary, Progress, Usage};
@@ -280,6 +279,7 @@ impl Job {
             percent: f64::from(percent),
             remaining_seconds: status.estimated_remaining_seconds.map(i64::from),
             step: format!("{percent} percent, as reported by the code"),
+            counts: Vec::new(),
         })
     }
 

@@ -1,12 +1,12 @@
 //! Why something waits, for programs.
 
-use astrago_plan::fit::{self, Waiting};
+use astrago_plan::fit::Waiting;
 
 use crate::model::Cause;
 
 /// Why a job waits, with how many are before it.
 pub(crate) fn cause_of_waiting(waiting: &Waiting) -> Cause {
-    let cause = cause_of(&waiting.cause);
+    let cause = Cause::of(&waiting.cause);
     match waiting.ahead.at_least() {
         0 => cause,
         jobs => cause
@@ -15,15 +15,9 @@ pub(crate) fn cause_of_waiting(waiting: &Waiting) -> Cause {
     }
 }
 
-/// A cause of the fit check or of the scheduler. It is serialized as ours are.
-pub(crate) fn cause_of(cause: &fit::Cause) -> Cause {
-    let value = serde_json::to_value(cause);
-    value.and_then(serde_json::from_value).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
-    use astrago_plan::fit::{Ahead, GPU};
+    use astrago_plan::fit::{self, Ahead, GPU};
     use serde_json::json;
 
     use super::*;
@@ -41,7 +35,7 @@ mod tests {
         let want = json!({ "code": "shortage", "parameters": {
             "resource": "nvidia.com/gpu", "needed": "4", "free": "1", "ahead": 2, "ahead_is_exact": true } });
         assert_eq!(json!(cause_of_waiting(&waiting)), want);
-        let cause = cause_of(&fit::Cause::Kept);
+        let cause = Cause::of(&fit::Cause::Kept);
         assert_eq!(json!(cause), json!({ "code": "kept" }));
     }
 }
