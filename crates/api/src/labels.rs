@@ -31,6 +31,9 @@ pub const MAX_PRIORITY: &str = "astrago.io/max-priority";
 pub const CREATION_ERROR: &str = "astrago.io/creation-error";
 /// Annotation on a pod: how many pods of its rank ended before it.
 pub const ATTEMPT: &str = "astrago.io/attempt";
+/// Annotation on a pod without a node: why it waits, as JSON. Our scheduler writes it beside the sentence
+/// in the condition `PodScheduled`.
+pub const WAITING: &str = "astrago.io/waiting";
 /// Annotation on a Job of a JobSet: what its pods were made of, in short.
 pub const POD_TEMPLATE: &str = "astrago.io/pod-template";
 
