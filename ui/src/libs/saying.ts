@@ -1,6 +1,7 @@
 import { useCallback } from 'react';
 import { useTranslation } from 'react-i18next';
 
+import { quantity } from '@/libs/amounts';
 import type { Refused, Schemas } from '@/services/client';
 
 /** What the server says in a sentence of its own, and for programs as a code with its words and numbers. */
@@ -37,10 +38,8 @@ export function sentence(said: Said, t: Translate, exists: (key: string) => bool
     const known = RESOURCES[resource.replace(/^requests\./, '')];
     parameters['resource'] = known === undefined ? resource : exists(known) ? t(known) : known;
   }
-  // Quantities are for programs: 1600m of a CPU are 1.6.
   for (const [name, value] of Object.entries(parameters)) {
-    if (typeof value === 'string' && /^\d+m$/.test(value))
-      parameters[name] = Number(value.slice(0, -1)) / 1000;
+    if (typeof value === 'string') parameters[name] = quantity(value);
   }
   // Kubernetes repeats itself in what it says in its own words; those stay as they are.
   const text = t(key, parameters);
