@@ -3,6 +3,8 @@
 //! Versions of a custom kind differ in `apiVersion` only (strategy None). The two event kinds
 //! differ in field names.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
@@ -54,6 +56,19 @@ const EVENT_FIELDS: [(&str, &str); 7] = [
     ("count", "deprecatedCount"),
     ("reportingComponent", "reportingController"),
 ];
+
+/// What storage calls the field that a selector of this kind names; `None` if the kind has no such field.
+pub(crate) fn stored_path<'a>(kind: &Kind, path: &'a str) -> Option<Cow<'a, str>> {
+    if &*kind.group != "events.k8s.io" {
+        return Some(Cow::Borrowed(path));
+    }
+    let (first, rest) = path.split_at(path.find('.').unwrap_or(path.len()));
+    if let Some((core, _)) = EVENT_FIELDS.iter().find(|(_, new)| *new == first) {
+        return Some(Cow::Owned(format!("{core}{rest}")));
+    }
+    let is_core = EVENT_FIELDS.iter().any(|(core, _)| *core == first);
+    (!is_core).then_some(Cow::Borrowed(path))
+}
 
 fn rename<'a>(value: &mut Value, names: impl Iterator<Item = (&'a str, &'a str)>) {
     let Some(object) = value.as_object_mut() else {

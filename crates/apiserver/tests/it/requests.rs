@@ -377,3 +377,34 @@ async fn a_watch_may_begin_with_what_is_there() {
         .collect();
     assert_eq!(kinds, ["ADDED", "ADDED", "BOOKMARK", "ADDED"]);
 }
+
+#[tokio::test]
+async fn selectors_name_the_fields_of_an_event_as_its_group_does() {
+    let plane = Plane::start().await;
+    let (core, new) = ("/api/v1", "/apis/events.k8s.io/v1");
+    let event = json!({ "metadata": { "name": "e" }, "eventTime": "2026-01-01T00:00:00.000000Z", "note": "hello",
+        "reason": "r", "type": "Normal", "action": "a", "reportingController": "c", "reportingInstance": "i",
+        "regarding": { "kind": "Pod", "name": "p", "namespace": "default" } });
+    let path = format!("{new}/namespaces/default/events");
+    let (code, made) = plane.post(&path, event).await;
+    assert_eq!(code, 201, "{made}");
+    for (group, selector, want) in [
+        (
+            new,
+            "reportingController=c,regarding.name=p,reason=r",
+            Some(1),
+        ),
+        (new, "reportingController!=c", Some(0)),
+        (new, "reportingComponent=c", None),
+        (new, "involvedObject.name=p", None),
+        (core, "reportingComponent=c,involvedObject.name=p", Some(1)),
+        (core, "reportingController=c", None),
+    ] {
+        let query = selector.replace('=', "%3D");
+        let (code, list) = plane
+            .get(&format!("{group}/events?fieldSelector={query}"))
+            .await;
+        let found = (code == 200).then(|| list["items"].as_array().map_or(0, Vec::len));
+        assert_eq!(found, want, "{group} {selector}: {list}");
+    }
+}
