@@ -284,6 +284,19 @@ fn a_pod_is_asked_to_end_and_then_made_to() {
     assert_eq!((end.exit_code, end.signal), (137, Some(9)));
 }
 
+#[test]
+fn a_pod_that_runs_may_be_given_less_time_and_not_more() {
+    let Some(bench) = Bench::new() else { return };
+    let pod = bench.start(bench.spec("late", "echo up; exec sleep 1000"));
+    pod.until_logged("main", 0, "up");
+    for seconds in [2000, 1, 3000] {
+        launch::set_deadline(&pod.dir, seconds).unwrap();
+    }
+    let state = pod.finished();
+    assert_eq!(state.phase, Phase::Failed);
+    assert_eq!(state.reason.as_deref(), Some("DeadlineExceeded"));
+}
+
 /// As in `sh -c 'prepare; python train.py'`: whoever was started first need not listen.
 #[test]
 fn a_program_without_a_handler_is_ended_by_sigterm_and_what_it_started_is_asked_too() {
