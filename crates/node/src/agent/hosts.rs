@@ -264,9 +264,11 @@ fn aliases(pod: &Pod) -> String {
     let aliases = pod.spec.iter().flat_map(|spec| &spec.host_aliases);
     let mut text = String::new();
     for alias in aliases.flatten() {
-        let names = alias.hostnames.iter().flatten();
-        let names: String = names.map(|name| format!("\t{name}")).collect();
-        let _ = writeln!(text, "{}{names}", alias.ip);
+        text.push_str(&alias.ip);
+        for name in alias.hostnames.iter().flatten() {
+            let _ = write!(text, "\t{name}");
+        }
+        text.push('\n');
     }
     text
 }

@@ -4,6 +4,7 @@
 use std::pin::pin;
 
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
+use axum::http::HeaderValue;
 use axum::response::Response;
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::stream::{SplitSink, SplitStream};
@@ -44,7 +45,7 @@ pub(super) async fn carry(
     input: mpsc::Sender<Input>,
     output: mpsc::Receiver<Output>,
 ) {
-    let protocol = socket.protocol().map(|protocol| protocol.as_bytes());
+    let protocol = socket.protocol().map(HeaderValue::as_bytes);
     let speaks = |name: &str| protocol == Some(name.as_bytes());
     let (closes, is_first) = (speaks(PROTOCOLS[0]), speaks(PROTOCOLS[2]));
     let (sink, stream) = socket.split();
