@@ -1011,6 +1011,16 @@ export interface components {
             training_operator_v1: boolean;
             volcano: boolean;
         };
+        /** @description How far a training is in one unit. */
+        Count: {
+            /** Format: double */
+            at: number;
+            /** Format: double */
+            of?: number | null;
+            unit: components["schemas"]["CountUnit"];
+        };
+        /** @enum {string} */
+        CountUnit: "epoch" | "step";
         /**
          * @description A request for a training job, in either form of the API.
          *
@@ -1204,7 +1214,7 @@ export interface components {
         /** @enum {string} */
         FailureKind: "out_of_memory" | "gpu_out_of_memory" | "missing_module" | "python_exception" | "syntax_error" | "collective_timeout" | "rendezvous_failed" | "image_pull" | "git_clone" | "file_not_found" | "command_not_found" | "disk_full" | "signal" | "deadline" | "configuration" | "non_zero_exit";
         /** @description One wrong field of a request. */
-        FieldError: {
+        FieldError: components["schemas"]["Cause"] & {
             /**
              * @description Its path in the body, such as `volumes[1].mountPath`, or the name of a parameter.
              * @example config.memory_per_node
@@ -1552,6 +1562,8 @@ export interface components {
             value: number;
         };
         Progress: {
+            /** @description The same for programs. */
+            counts?: components["schemas"]["Count"][];
             /**
              * Format: double
              * @description From 0 to 100.

@@ -31,6 +31,9 @@ pub const MAX_PRIORITY: &str = "astrago.io/max-priority";
 pub const CREATION_ERROR: &str = "astrago.io/creation-error";
 /// Annotation on a pod: how many pods of its rank ended before it.
 pub const ATTEMPT: &str = "astrago.io/attempt";
+/// Annotation on a pod without a node: why it waits, as JSON. Our scheduler writes it beside the sentence
+/// in the condition `PodScheduled`.
+pub const WAITING: &str = "astrago.io/waiting";
 /// Annotation on a Job of a JobSet: what its pods were made of, in short.
 pub const POD_TEMPLATE: &str = "astrago.io/pod-template";
 
@@ -102,8 +105,6 @@ pub const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
 pub const LEGACY_CONTROLLER_UID: &str = "controller-uid";
 /// Index of a pod in its Job; with an Indexed Job, the rank of the node.
 pub const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
-/// Finalizer on a pod until its end was counted by its Job.
-pub const JOB_TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 
 // Gangs.
 

@@ -39,8 +39,6 @@ use crate::schema;
 
 /// The API group of the v1 jobs.
 pub const LEGACY_GROUP: &str = "kubeflow.org";
-/// The version of the v1 jobs.
-pub const LEGACY_VERSION: &str = "v1";
 
 /// What all v1 jobs have in common.
 pub trait LegacyJob {

@@ -79,25 +79,6 @@ pub fn is_rfc1123_label(name: &str) -> bool {
         && !name.ends_with('-')
 }
 
-/// The nearest valid RFC 1035 label of at most `limit` characters, for names that people choose
-/// freely: `User.42` becomes `user-42`. Nothing when no letter or digit is left.
-pub fn to_rfc1035_label(text: &str, limit: usize) -> Option<String> {
-    let mut label = String::with_capacity(text.len());
-    for character in text.chars().flat_map(char::to_lowercase) {
-        if character.is_ascii_alphanumeric() {
-            label.push(character);
-        } else if !label.is_empty() && !label.ends_with('-') {
-            label.push('-');
-        }
-    }
-    if label.starts_with(|first: char| first.is_ascii_digit()) {
-        label.insert_str(0, "u-");
-    }
-    label.truncate(limit.min(MAX_LABEL));
-    let label = label.trim_end_matches('-');
-    (!label.is_empty()).then(|| label.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,14 +129,5 @@ mod tests {
             assert!(!is_rfc1035_label(name), "{name}");
         }
         assert!(is_rfc1123_label("1a"));
-    }
-
-    #[test]
-    fn free_text_becomes_the_nearest_label() {
-        assert_eq!(to_rfc1035_label("User.42", 63).as_deref(), Some("user-42"));
-        assert_eq!(to_rfc1035_label("42", 63).as_deref(), Some("u-42"));
-        assert_eq!(to_rfc1035_label("--Ab__c--", 63).as_deref(), Some("ab-c"));
-        assert_eq!(to_rfc1035_label("abc-def", 4).as_deref(), Some("abc"));
-        assert_eq!(to_rfc1035_label("한국", 63), None);
     }
 }

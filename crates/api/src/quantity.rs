@@ -14,9 +14,11 @@ use std::ops::{Add, Sub};
 use std::str::FromStr;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use serde::{Deserialize, Serialize};
 
 /// The value of a quantity. Two amounts are equal when their values are, however they were written.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(try_from = "Quantity", into = "Quantity")]
 pub struct Amount {
     nanos: i128,
     form: Form,
@@ -213,6 +215,14 @@ impl TryFrom<&Quantity> for Amount {
     type Error = Error;
 
     fn try_from(quantity: &Quantity) -> Result<Self, Error> {
+        quantity.0.parse()
+    }
+}
+
+impl TryFrom<Quantity> for Amount {
+    type Error = Error;
+
+    fn try_from(quantity: Quantity) -> Result<Self, Error> {
         quantity.0.parse()
     }
 }

@@ -119,11 +119,4 @@ impl Table {
     pub fn by_resource(&self, resource: &str) -> Option<&Arc<Kind>> {
         self.kinds.iter().find(|kind| *kind.resource == *resource)
     }
-
-    /// The kind of an `apiVersion` and `kind` in an object.
-    pub fn by_kind(&self, api_version: &str, name: &str) -> Option<&Arc<Kind>> {
-        self.kinds
-            .iter()
-            .find(|kind| kind.api_version == api_version && *kind.kind == *name)
-    }
 }

@@ -34,7 +34,7 @@ mod writer;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak, mpsc};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, mpsc};
 
 use tokio::sync::oneshot;
 
@@ -247,14 +247,6 @@ impl Store {
         let _ = latest.wait_for(|latest| *latest >= revision).await;
     }
 
-    /// A handle that does not keep the store open.
-    pub fn downgrade(&self) -> WeakStore {
-        WeakStore {
-            shared: Arc::downgrade(&self.shared),
-            commands: Arc::downgrade(&self.commands),
-        }
-    }
-
     pub fn get(&self, resource: &str, name: &Name) -> Option<Arc<Object>> {
         let shard = self.shared.shard(resource)?;
         read(&shard).get(name).cloned()
@@ -314,21 +306,6 @@ impl Store {
             .send(writer::Command::Compact(answer))
             .map_err(|_| WriteError::Closed)?;
         answered.await.map_err(|_| WriteError::Closed)?
-    }
-}
-
-/// See [`Store::downgrade`].
-pub struct WeakStore {
-    shared: Weak<Shared>,
-    commands: Weak<mpsc::Sender<writer::Command>>,
-}
-
-impl WeakStore {
-    pub fn upgrade(&self) -> Option<Store> {
-        Some(Store {
-            shared: self.shared.upgrade()?,
-            commands: self.commands.upgrade()?,
-        })
     }
 }
 

@@ -152,7 +152,7 @@ async fn work(client: Client, options: Options, token: CancellationToken) -> Res
     Ok(())
 }
 
-/// Prepares the machine, and finds the pods that an earlier agent left.
+/// Prepares the machine.
 async fn open(client: Client, options: Options, kubelet: SocketAddr, tasks: Tasks) -> Result<Node> {
     let prepare = move || -> Result<_> {
         let failed = |path: std::path::PathBuf| move |source| Error::DataDir { path, source };
@@ -170,25 +170,7 @@ async fn open(client: Client, options: Options, kubelet: SocketAddr, tasks: Task
             gpus: BTreeMap::new(),
             claims: BTreeMap::new(),
         };
-        let mut dirs = Vec::new();
-        for (uid, dir) in local_pods(&options) {
-            let spec = std::fs::read(dir.spec())
-                .ok()
-                .and_then(|bytes| serde_json::from_slice::<PodSpec>(&bytes).ok());
-            let finished = State::read(&dir.state())
-                .ok()
-                .flatten()
-                .is_some_and(|state| state.phase.is_finished());
-            if let Some(spec) = spec.filter(|_| !finished) {
-                Node::restore(&mut shared, &spec);
-            }
-            tracing::info!(
-                uid,
-                supervised = launch::is_supervised(&dir),
-                "found a pod of an earlier agent"
-            );
-            dirs.push(dir);
-        }
+        let dirs = find_pods(&options, &mut shared);
         let bridges = Bridges::obtain(&options.supervisor, &dirs).map_err(Error::Bridges)?;
         let wanted = egress::Wanted {
             on: options.egress,
@@ -255,6 +237,30 @@ async fn open(client: Client, options: Options, kubelet: SocketAddr, tasks: Task
         names_changed: tokio::sync::Notify::new(),
         options,
     })
+}
+
+/// Finds the pods that an earlier agent left, and takes note of what they have.
+fn find_pods(options: &Options, shared: &mut Shared) -> Vec<PodDir> {
+    let mut dirs = Vec::new();
+    for (uid, dir) in local_pods(options) {
+        let spec = std::fs::read(dir.spec())
+            .ok()
+            .and_then(|bytes| serde_json::from_slice::<PodSpec>(&bytes).ok());
+        let finished = State::read(&dir.state())
+            .ok()
+            .flatten()
+            .is_some_and(|state| state.phase.is_finished());
+        if let Some(spec) = spec.filter(|_| !finished) {
+            Node::restore(shared, &spec);
+        }
+        tracing::info!(
+            uid,
+            supervised = launch::is_supervised(&dir),
+            "found a pod of an earlier agent"
+        );
+        dirs.push(dir);
+    }
+    dirs
 }
 
 /// The address that the Node carries: the one at which its endpoints can be reached.
@@ -421,7 +427,7 @@ fn employ(
         .spawn(Worker::new(Arc::clone(node), receiver, refusal).run());
 }
 
-/// Ends a pod that the API does not have any more.
+/// Ends a pod that the API no longer has.
 fn dismiss(node: &Arc<Node>, workers: &mut BTreeMap<String, watch::Sender<Arc<Pod>>>, uid: &str) {
     workers.remove(uid);
     node.unclaim(uid);

@@ -11,6 +11,7 @@
 //! | `Stats` | – | `Stats` |
 //! | `Exec` | see below | `Started`, and later `Exited` |
 //! | `Watch` | – | `State` at once and after every change, until the supervisor ends |
+//! | `Terminal` | – | `Done` with two descriptors: a terminal of the container, the near end first |
 //! | `Bridges` | – | `Done` with one descriptor: the network namespace that holds the bridges |
 //! | `Socket` | – | `Done` with one descriptor: a TCP socket in the pod's network, not yet connected |
 //!
@@ -18,7 +19,7 @@
 //!
 //! # Exec
 //!
-//! The client makes the pipes or the terminal and passes the container's ends by `SCM_RIGHTS`
+//! The client makes the pipes or asks for a terminal, and passes the container's ends by `SCM_RIGHTS`
 //! with the first byte of the request, so that the program's bytes never pass through the
 //! supervisor:
 //!
@@ -69,6 +70,8 @@ pub enum Request {
     Stats,
     /// Run a program in one of the pod's running containers.
     Exec(Exec),
+    /// Open a terminal among those that a running container sees in its `/dev/pts`.
+    Terminal { container: String },
     /// Send the state now and whenever it changes.
     Watch,
     /// Hand over the network namespace of the bridges, which every supervisor keeps alive.
@@ -155,9 +158,6 @@ pub struct Stats {
 #[serde(rename_all = "camelCase")]
 pub struct ContainerStats {
     pub name: String,
-    /// The container's first process, as the host numbers it, while it runs.
-    #[serde(default)]
-    pub pid: Option<u32>,
     #[serde(default)]
     pub usage: Usage,
 }

@@ -21,7 +21,7 @@ pub struct Finding {
     pub level: Level,
     /// What there is.
     pub found: String,
-    /// How to mend it. Only where something is to be mended.
+    /// How to mend it, where something is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Deleting what nobody needs any more: logs of pods that are gone, images and unpacked code that no pod
+//! Deleting what is no longer needed: logs of pods that are gone, images and unpacked code that no pod
 //! uses, and the files of volume claims that were deleted a while ago.
 //!
 //! What is in use is read from the pods' folders each time, so it is right whoever made them.

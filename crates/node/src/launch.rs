@@ -1,8 +1,8 @@
 //! Starting supervisors, and the namespaces that they share.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -12,7 +12,6 @@ use nix::fcntl::{Flock, FlockArg};
 use crate::control::{Channel, Request, Response};
 use crate::layout::PodDir;
 use crate::sandbox::cgroup;
-use crate::state::State;
 use crate::supervisor::ALREADY_RUNNING;
 use crate::tree;
 
@@ -83,53 +82,42 @@ impl Bridges {
 /// Starts the supervisor of a pod whose `pod.json` is written. Returns when it serves; one that is
 /// already there is as good.
 pub fn start(program: &Path, bridges: &Bridges, pod: &PodDir) -> Result<()> {
-    let input = bridges
-        .0
-        .as_fd()
-        .try_clone_to_owned()
-        .map_err(Error::Spawn)?;
-    let words_file = File::options()
+    let mut command = Command::new(program);
+    command.arg("supervise").arg(pod.path());
+    let log = File::options().create(true).append(true).to_owned();
+    detach(command, bridges, &log, &pod.supervisor_log())
+}
+
+/// Starts the keeper of the way out. Returns when pods can use it.
+pub(crate) fn keep_egress(program: &Path, bridges: &Bridges, folder: &Path) -> Result<()> {
+    let mut command = Command::new(program);
+    command.args(["supervise", "--egress"]).arg(folder);
+    let log = File::options()
         .create(true)
-        .append(true)
-        .open(pod.supervisor_log())
-        .map_err(Error::Spawn)?;
-    let status = Command::new(program)
-        .arg("supervise")
-        .arg(pod.path())
+        .write(true)
+        .truncate(true)
+        .to_owned();
+    detach(command, bridges, &log, &folder.join("keeper.log"))
+}
+
+/// Runs a program that goes on by itself once it has ended well; what it says goes to a log.
+fn detach(mut command: Command, bridges: &Bridges, how: &OpenOptions, log: &Path) -> Result<()> {
+    let input = bridges.0.try_clone().map_err(Error::Spawn)?;
+    let output = how.open(log).map_err(Error::Spawn)?;
+    let status = command
         .env_clear()
         .stdin(Stdio::from(input))
         .stdout(Stdio::null())
-        .stderr(words_file)
+        .stderr(output)
         .status()
         .map_err(Error::Spawn)?;
     match status.code() {
         Some(0) => Ok(()),
         Some(code) if code == i32::from(ALREADY_RUNNING) => Ok(()),
         _ => Err(Error::Refused(words(
-            &std::fs::read(pod.supervisor_log()).unwrap_or_default(),
+            &std::fs::read(log).unwrap_or_default(),
         ))),
     }
-}
-
-/// Starts the keeper of the way out. Returns when pods can use it.
-pub(crate) fn keep_egress(program: &Path, bridges: &Bridges, folder: &Path) -> Result<()> {
-    let input = bridges.0.try_clone().map_err(Error::Spawn)?;
-    let log = folder.join("keeper.log");
-    let words_file = File::create(&log).map_err(Error::Spawn)?;
-    let status = Command::new(program)
-        .args(["supervise", "--egress"])
-        .arg(folder)
-        .env_clear()
-        .stdin(Stdio::from(input))
-        .stdout(Stdio::null())
-        .stderr(words_file)
-        .status()
-        .map_err(Error::Spawn)?;
-    if status.success() {
-        return Ok(());
-    }
-    let said = std::fs::read(log).unwrap_or_default();
-    Err(Error::Refused(words(&said)))
 }
 
 /// Whether a supervisor has the pod. The lock is the truth: the kernel releases it with the last
@@ -191,20 +179,6 @@ pub fn kill(pod: &PodDir) -> Result<()> {
     remove_cgroups(&uid.to_string_lossy())
 }
 
-/// Calls `news` with every state of the pod until its supervisor is gone.
-pub fn watch(pod: &PodDir, mut news: impl FnMut(State) -> bool) -> Result<()> {
-    let mut channel = Channel::connect(pod.path())?;
-    channel.send(&Request::Watch, &[])?;
-    while let Some((response, _)) = channel.receive::<Response>()? {
-        if let Response::State(state) = response
-            && !news(*state)
-        {
-            break;
-        }
-    }
-    Ok(())
-}
-
 /// Takes away what a pod leaves behind once its supervisor is gone: cgroups and folder. Logs stay.
 #[expect(
     clippy::disallowed_methods,
@@ -257,5 +231,4 @@ pub enum Error {
     Refused(String),
 }
 
-/// The result of this module.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -17,19 +17,9 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Nothing will happen any more.
+    /// Nothing more will happen.
     pub fn is_finished(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
-    }
-
-    /// A supervisor may (again) be started for the pod.
-    pub fn can_start(self) -> bool {
-        !self.is_finished()
-    }
-
-    /// Asking the pod to stop makes a difference.
-    pub fn can_stop(self) -> bool {
-        !self.is_finished()
     }
 
     /// The name in `status.phase`.

@@ -19,3 +19,4 @@ pub(crate) mod network;
 pub(crate) mod process;
 pub(crate) mod rootfs;
 pub(crate) mod seccomp;
+pub(crate) mod terminal;

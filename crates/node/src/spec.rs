@@ -115,8 +115,6 @@ pub struct ContainerSpec {
     #[serde(default)]
     pub termination_message_from_logs: bool,
     #[serde(default)]
-    pub stdin: bool,
-    #[serde(default)]
     pub startup_probe: Option<Probe>,
     #[serde(default)]
     pub readiness_probe: Option<Probe>,
@@ -126,6 +124,9 @@ pub struct ContainerSpec {
     pub post_start: Option<Handler>,
     #[serde(default)]
     pub pre_stop: Option<Handler>,
+    /// What asks it to end instead of SIGTERM; a name with `SIG`.
+    #[serde(default)]
+    pub stop_signal: Option<String>,
 }
 
 /// What a container sees at `/`.
@@ -155,7 +156,7 @@ pub enum Mount {
     Bind {
         source: PathBuf,
         /// For `hostPath` volumes: where the volume is below `source`, a folder that the administrator
-        /// allows. Resolved anew for each container, without following a link out of `source`. The
+        /// allows. Resolved again for each container, without following a link out of `source`. The
         /// container's user then acts as the owner of the volume, unless that is the machine's root.
         #[serde(default)]
         host: Option<PathBuf>,

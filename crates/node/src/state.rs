@@ -24,7 +24,7 @@ pub struct State {
     /// Things that could not be had on this machine, for events.
     #[serde(default)]
     pub warnings: Vec<String>,
-    /// The pod has been asked to stop; nothing is started any more.
+    /// The pod has been asked to stop; nothing more is started.
     #[serde(default)]
     pub stopping: bool,
     #[serde(default)]
@@ -219,5 +219,4 @@ pub enum Error {
     },
 }
 
-/// The result of this module.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

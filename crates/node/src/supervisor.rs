@@ -80,7 +80,7 @@ pub fn supervise(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn launch(pod: &PodDir) -> Result<()> {
-    let failed = Error::kernel("detach from the agent");
+    let failed = Error::system("detach from the agent");
     let lock = File::options()
         .create(true)
         .truncate(false)
@@ -90,7 +90,7 @@ fn launch(pod: &PodDir) -> Result<()> {
     let lock = match Flock::lock(lock, FlockArg::LockExclusiveNonblock) {
         Ok(lock) => lock,
         Err((_, nix::errno::Errno::EWOULDBLOCK)) => return Err(Error::AlreadyRunning),
-        Err((_, errno)) => return Err(Error::kernel("lock the pod")(errno)),
+        Err((_, errno)) => return Err(Error::system("lock the pod")(errno)),
     };
     let text = std::fs::read(pod.spec()).map_err(Error::system("read pod.json"))?;
     let spec: PodSpec = serde_json::from_slice(&text).map_err(Error::Spec)?;
@@ -117,22 +117,16 @@ fn launch(pod: &PodDir) -> Result<()> {
         | CloneFlags::CLONE_NEWPID
         | CloneFlags::CLONE_NEWIPC
         | CloneFlags::CLONE_NEWUTS;
-    unshare(spaces).map_err(Error::kernel("create the pod's namespaces"))?;
+    unshare(spaces).map_err(Error::system("create the pod's namespaces"))?;
 
     let (ready, say) = pipe2(OFlag::O_CLOEXEC).map_err(&failed)?;
     let Some(pid) =
         sys::fork_into(CloneFlags::empty()).map_err(Error::system("create the supervisor"))?
     else {
         drop(ready);
-        let code = match supervisor(pod, spec, &bridges, group, warnings, say) {
-            Ok(()) => 0,
-            Err(error) => {
-                let _ = writeln!(io::stderr(), "error: {}", chain(&error));
-                1
-            }
-        };
+        let result = supervisor(pod, spec, &bridges, group, warnings, say);
         drop(lock);
-        sys::end(code);
+        end(&result);
     };
     drop(say);
     let pid = pid.to_string();
@@ -200,7 +194,7 @@ fn prepare(pod: &PodDir, spec: &PodSpec, bridges: &OwnedFd) -> Result<()> {
     detach::release(&paths(pod, spec)).map_err(Error::system("prepare the pod's mounts"))?;
     let quiet = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     mount(Some("proc"), "/proc", Some("proc"), quiet, None::<&str>)
-        .map_err(Error::kernel("mount /proc of the pod"))?;
+        .map_err(Error::system("mount /proc of the pod"))?;
     let mut made: Vec<&str> = Vec::new();
     for mounted in spec
         .init_containers
@@ -216,7 +210,7 @@ fn prepare(pod: &PodDir, spec: &PodSpec, bridges: &OwnedFd) -> Result<()> {
         }
     }
     if spec.network != Network::Host {
-        sethostname(&spec.hostname).map_err(Error::kernel("set the host name"))?;
+        sethostname(&spec.hostname).map_err(Error::system("set the host name"))?;
     }
     network::enter(bridges.as_fd(), &spec.network, &spec.uid)?;
     seccomp::programs()?;
@@ -259,7 +253,7 @@ fn memory(pod: &PodDir, key: &str, size: Option<u64>) -> Result<()> {
         flags,
         Some(data.as_str()),
     )
-    .map_err(Error::kernel("mount a volume in memory"))
+    .map_err(Error::system("mount a volume in memory"))
 }
 
 /// The namespace on standard input, which is then empty.
@@ -271,8 +265,8 @@ fn take_input() -> Result<OwnedFd> {
         .write(true)
         .open("/dev/null")
         .map_err(&failed)?;
-    dup2_stdin(&null).map_err(Error::kernel("leave standard input"))?;
-    dup2_stdout(&null).map_err(Error::kernel("leave standard output"))?;
+    dup2_stdin(&null).map_err(Error::system("leave standard input"))?;
+    dup2_stdout(&null).map_err(Error::system("leave standard output"))?;
     Ok(input)
 }
 
@@ -283,7 +277,7 @@ fn enter_user_namespace(bridges: &OwnedFd) -> Result<()> {
     let here = std::fs::metadata("/proc/self/ns/user").map_err(&failed)?;
     if owner.metadata().map_err(&failed)?.ino() != here.ino() {
         setns(&owner, CloneFlags::CLONE_NEWUSER)
-            .map_err(Error::kernel("enter the user namespace of the bridges"))?;
+            .map_err(Error::system("enter the user namespace of the bridges"))?;
     }
     Ok(())
 }
@@ -299,21 +293,15 @@ fn keep_egress(folder: &Path) -> Result<()> {
     cgroup::leave();
     enter_user_namespace(&bridges)?;
     unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID)
-        .map_err(Error::kernel("create the keeper's namespaces"))?;
-    let (ready, say) = pipe2(OFlag::O_CLOEXEC).map_err(Error::kernel("create a pipe"))?;
+        .map_err(Error::system("create the keeper's namespaces"))?;
+    let (ready, say) = pipe2(OFlag::O_CLOEXEC).map_err(Error::system("create a pipe"))?;
     let Some(pid) =
         sys::fork_into(CloneFlags::empty()).map_err(Error::system("create the keeper"))?
     else {
         drop(ready);
-        let code = match keeper::keep(folder, setup, bridges, say) {
-            Ok(()) => 0,
-            Err(error) => {
-                let _ = writeln!(io::stderr(), "error: {}", chain(&error));
-                1
-            }
-        };
+        let result = keeper::keep(folder, setup, bridges, say);
         drop(lock);
-        sys::end(code);
+        end(&result);
     };
     drop(say);
     keeper::record(folder, pid, bridges.as_fd(), &setup)?;
@@ -325,13 +313,21 @@ fn keep_egress(folder: &Path) -> Result<()> {
     result
 }
 
+/// Ends this process, after saying what went wrong.
+fn end<E: std::error::Error>(result: &Result<(), E>) -> ! {
+    if let Err(error) = result {
+        let _ = writeln!(io::stderr(), "error: {}", chain(error));
+    }
+    sys::end(i32::from(result.is_err()))
+}
+
 /// Makes the namespace for the node's bridges, in a user namespace of its own where this is not root,
 /// says so and holds it until the agent has opened it.
 fn hold_bridges() -> Result<()> {
     let user = nix::unistd::geteuid();
     let group = nix::unistd::getegid();
     if user.is_root() {
-        unshare(CloneFlags::CLONE_NEWNET).map_err(Error::kernel("create a network namespace"))?;
+        unshare(CloneFlags::CLONE_NEWNET).map_err(Error::system("create a network namespace"))?;
     } else {
         // What the user has left when the namespace is made is what all pods below it may have together,
         // also without cgroups. A part stays for the user.
@@ -339,7 +335,7 @@ fn hold_bridges() -> Result<()> {
             let share = cgroup::pods_share().min(soft / 4 * 3);
             let _ = setrlimit(Resource::RLIMIT_NPROC, share, share);
         }
-        unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET).map_err(Error::kernel(
+        unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET).map_err(Error::system(
             "create a user namespace (does this machine allow unprivileged ones?)",
         ))?;
         let write = |file: &str, text: String| {
@@ -389,14 +385,10 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    fn system(action: &'static str) -> impl Fn(io::Error) -> Self {
-        move |source| Self::System { action, source }
-    }
-
-    fn kernel(action: &'static str) -> impl Fn(nix::errno::Errno) -> Self {
-        move |errno| Self::System {
+    fn system<E: Into<io::Error>>(action: &'static str) -> impl Fn(E) -> Self {
+        move |error| Self::System {
             action,
-            source: errno.into(),
+            source: error.into(),
         }
     }
 }

@@ -42,7 +42,7 @@ pub(crate) fn fork_into(flags: CloneFlags) -> io::Result<Option<Pid>> {
 }
 
 /// Closes the descriptors from `first` to `last`, now or when this process executes a program. Whoever
-/// closes them now must not use them any more, nor let anything that owns one be dropped.
+/// closes them now must no longer use them, nor let anything that owns one be dropped.
 pub(crate) fn close_range(first: u32, last: u32, on_exec: bool) -> io::Result<()> {
     let flags = if on_exec {
         libc::CLOSE_RANGE_CLOEXEC

@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_tree_goes_however_deep_wide_or_strange_it_is() {
-        // In memory, where so many folders take no time.
+        // In memory, where this many folders take no time.
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let outside = directory.path().join("outside");
         std::fs::create_dir(&outside).unwrap();

@@ -86,22 +86,6 @@ impl Set {
         }
     }
 
-    /// Takes away all paths of the other set and everything below them.
-    pub fn subtract_below(&mut self, other: &Self) {
-        if other.is_member {
-            *self = Self::default();
-            return;
-        }
-        for (element, theirs) in &other.children {
-            if let Some(ours) = self.children.get_mut(element) {
-                ours.subtract_below(theirs);
-                if ours.is_empty() {
-                    self.children.remove(element);
-                }
-            }
-        }
-    }
-
     /// The paths that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {

@@ -82,11 +82,6 @@ impl Keys {
         &table::POD_TEMPLATE
     }
 
-    /// Rules of a `batch/v1` `JobTemplateSpec`.
-    pub fn job_template_spec() -> &'static Self {
-        &table::JOB_TEMPLATE
-    }
-
     /// Rules of the `spec` of a JobSet (`jobset.x-k8s.io/v1alpha2`), which is also the template
     /// of a training runtime.
     pub fn job_set_spec() -> &'static Self {

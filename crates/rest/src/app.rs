@@ -31,7 +31,7 @@ pub(crate) mod users;
 pub(crate) mod verdict;
 pub(crate) mod webhooks;
 
-use crate::model::FieldError;
+use crate::model::{FieldError, Refusal};
 use crate::oidc;
 
 /// Why something that a caller asked for was not done.
@@ -94,8 +94,8 @@ pub(crate) enum Error {
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::Invalid(vec![FieldError::new(field, message)])
+    pub(crate) fn invalid(field: impl Into<String>, refusal: impl Into<Refusal>) -> Self {
+        Self::Invalid(vec![FieldError::new(field, refusal)])
     }
 
     /// The history or the logs on our own disk failed us.

@@ -28,7 +28,7 @@ pub(crate) use self::code::{Code, Delivery};
 use self::fields::Fields;
 pub(crate) use self::framework::Framework;
 pub(crate) use self::volumes::{Volume, VolumeSource};
-use crate::model::{FieldError, Source};
+use crate::model::{FieldError, Refusal, Source};
 
 /// The directory in which the user's code appears.
 pub(crate) const SCRIPTS: &str = "/workspace/scripts";
@@ -166,8 +166,7 @@ fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<J
     let standard_runtime = match (from_git, framework.git_runtime()) {
         (true, Some(runtime)) => runtime,
         (true, None) if runtime.is_none() => {
-            let message = "needs a runtime that fetches it; only pytorch and tensorflow have one";
-            errors.push(FieldError::new("git_repository", message));
+            errors.push(FieldError::new("git_repository", Refusal::GitRuntime));
             return None;
         }
         _ => framework.runtime(),
@@ -254,11 +253,14 @@ fn read_retry(fields: &mut Fields<'_>, errors: &mut Vec<FieldError>) -> &'static
 fn read_image(fields: &mut Fields<'_>, errors: &mut Vec<FieldError>) -> Option<String> {
     let image = fields.text("image", errors)?;
     let wrong = if image.trim().is_empty() {
-        Some("must not be empty")
+        Some(Refusal::Empty)
     } else if image.len() > 500 {
-        Some("must have at most 500 characters")
+        Some(Refusal::TooLong {
+            limit: 500,
+            has: None,
+        })
     } else if image.contains(|c: char| c.is_whitespace() || c.is_control() || !c.is_ascii()) {
-        Some("must be an image reference such as pytorch/pytorch:2.2.2-cuda11.8-cudnn8-runtime")
+        Some(Refusal::Image)
     } else {
         None
     };
@@ -367,8 +369,9 @@ fn read_quantity(
     let text = fields.quantity_text(name, errors)?;
     let amount = checked(fields, name, quantity::read(&text), errors)?;
     if amount < Amount::milli(minimum) {
-        let message = format!("must be at least {minimum_text}, not {text:?}");
-        errors.push(FieldError::new(fields.path(name), message));
+        let low = minimum_text.to_owned();
+        let refusal = Refusal::AtLeast { low, value: text };
+        errors.push(FieldError::new(fields.path(name), refusal));
         return None;
     }
     Some((text, amount))
@@ -392,9 +395,8 @@ impl ReadResources {
             if let (Some((request, asked)), Some((limit, allowed))) = (request, limit)
                 && asked > allowed
             {
-                let message =
-                    format!("must not be above its limit: {request:?} is more than {limit:?}");
-                errors.push(FieldError::new(field, message));
+                let (value, limit) = (request.clone(), limit.clone());
+                errors.push(FieldError::new(field, Refusal::AboveLimit { value, limit }));
             }
         }
     }
@@ -449,7 +451,9 @@ fn read_env(fields: &mut Fields<'_>, errors: &mut Vec<FieldError>) -> Vec<(Strin
             } else if !seen.insert(name) {
                 errors.push(FieldError::new(
                     entry.path("name"),
-                    format!("{name} is given twice"),
+                    Refusal::Twice {
+                        value: name.to_owned(),
+                    },
                 ));
             }
             env.push((name.to_owned(), value));
@@ -457,13 +461,13 @@ fn read_env(fields: &mut Fields<'_>, errors: &mut Vec<FieldError>) -> Vec<(Strin
         entry.finish(errors);
     }
     if env.len() > 128 {
-        errors.push(FieldError::new("env_vars", "must have at most 128 entries"));
+        errors.push(FieldError::new("env_vars", Refusal::TooMany { limit: 128 }));
     }
     env
 }
 
 /// Variables that the runtime sets itself; a second value would take the job apart.
-fn wrong_env_name(name: &str) -> Option<String> {
+fn wrong_env_name(name: &str) -> Option<Refusal> {
     const RESERVED: [&str; 5] = [
         "PET_NNODES",
         "PET_NPROC_PER_NODE",
@@ -472,18 +476,16 @@ fn wrong_env_name(name: &str) -> Option<String> {
         "PET_MASTER_PORT",
     ];
     if RESERVED.contains(&name) {
-        return Some(format!(
-            "{name} is set by the runtime and cannot be changed"
-        ));
+        return Some(Refusal::Reserved {
+            value: name.to_owned(),
+        });
     }
     let valid_start = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     let valid_rest = name
         .chars()
         .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
     if !valid_start || !valid_rest || name.len() > 253 {
-        return Some(
-            "must begin with a letter or _ and contain letters, digits and _ only".to_owned(),
-        );
+        return Some(Refusal::VariableName);
     }
     None
 }
@@ -551,7 +553,7 @@ fn check_length(
 fn checked<T>(
     fields: &Fields<'_>,
     name: &str,
-    result: Result<T, String>,
+    result: Result<T, impl Into<Refusal>>,
     errors: &mut Vec<FieldError>,
 ) -> Option<T> {
     match result {

@@ -18,6 +18,7 @@ use tower::ServiceExt;
 
 use crate::app::{Error, Result};
 use crate::form::name;
+use crate::model::Refusal;
 
 /// The group whose members may do everything, in any Kubernetes.
 pub(crate) const MASTERS: &str = "system:masters";
@@ -74,7 +75,7 @@ impl Caller {
 
     /// The caller's name as the form's `user_id` and labels have it. The names of service accounts and
     /// of people from an identity provider have colons in them, which neither can have.
-    pub(crate) fn label(&self) -> Result<String, String> {
+    pub(crate) fn label(&self) -> Result<String, Refusal> {
         let name = self.user.strip_prefix("system:serviceaccount:");
         name::user_label(&name.unwrap_or(&self.user).replace(':', "-"))
     }

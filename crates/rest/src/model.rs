@@ -12,6 +12,7 @@ mod logs;
 mod metric;
 mod people;
 mod place;
+mod refusal;
 mod usage;
 mod webhook;
 
@@ -19,10 +20,10 @@ pub use self::cause::Cause;
 pub use self::cluster::ClusterInfo;
 pub use self::error::{ErrorBody, ErrorDetail, FieldError};
 pub use self::job::{
-    Amounts, CreateRequest, CreateResponse, Deleted, EnvVar, Failure, FailureKind, Interval,
-    JobDetail, JobEvent, JobList, JobNode, JobState, JobStatus, JobSummary, Phase, Preview,
-    PreviewPod, Progress, SizesOfNode, SnapshotInfo, Source, Timeline, Usage, VolumeRequest,
-    Waiting,
+    Amounts, Count, CountUnit, CreateRequest, CreateResponse, Deleted, EnvVar, Failure,
+    FailureKind, Interval, JobDetail, JobEvent, JobList, JobNode, JobState, JobStatus, JobSummary,
+    Phase, Preview, PreviewPod, Progress, SizesOfNode, SnapshotInfo, Source, Timeline, Usage,
+    VolumeRequest, Waiting,
 };
 pub use self::logs::{LogAttempt, LogLine, LogLines, LogPage, SearchHit, SearchResult, WorkerLogs};
 pub use self::metric::{Metric, MetricPoint, MetricValue, NotFinite};
@@ -34,5 +35,6 @@ pub use self::place::{
     Claim, ClaimRequest, Fit, FitVerdict, Namespace, NewNamespace, NodeInfo, Preset, Priority,
     Queue, QueueEntry, Quota, Runtime, SecretInfo, SecretRequest,
 };
+pub(crate) use self::refusal::Refusal;
 pub use self::usage::{UsageOverTime, UsagePoint, UsageSeries};
 pub use self::webhook::{Notification, TestedWebhook, Webhook, WebhookEvent, WebhookRequest};

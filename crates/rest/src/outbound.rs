@@ -5,6 +5,7 @@
 //! connection is made (a name can change what it stands for between a check and its use), and
 //! redirects are not followed.
 
+use crate::model::Refusal;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +27,7 @@ pub(crate) struct Outbound {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("the address cannot be used: {0}")]
-    Refused(String),
+    Refused(Refusal),
     #[error("the receiver did not answer in time")]
     Timeout,
     #[error("the receiver could not be reached")]
@@ -54,18 +55,20 @@ impl Outbound {
     }
 
     /// Checks an address as far as that is possible without asking for its name.
-    pub(crate) fn check(&self, text: &str) -> Result<Url, String> {
+    pub(crate) fn check(&self, text: &str) -> Result<Url, Refusal> {
         if text.len() > 2048 {
-            return Err("must have at most 2048 characters".to_owned());
+            return Err(Refusal::TooLong {
+                limit: 2048,
+                has: None,
+            });
         }
-        let url = Url::parse(text)
-            .map_err(|_| "must be an address such as https://host/path".to_owned())?;
+        let url = Url::parse(text).map_err(|_| "must be an address such as https://host/path")?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err("must begin with https:// or http://".to_owned());
+            return Err("must begin with https:// or http://".into());
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(
-                "must not have a name or password in it; check the signature instead".to_owned(),
+                "must not have a name or password in it; check the signature instead".into(),
             );
         }
         // Parsing has brought every way to write an address into one form.
@@ -78,7 +81,7 @@ impl Outbound {
             Err(_) => local.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         };
         if address.is_some_and(|address| !self.allow_private && !is_public(address)) {
-            return Err(PRIVATE.to_owned());
+            return Err(Refusal::Private);
         }
         Ok(url)
     }
@@ -109,14 +112,12 @@ impl Outbound {
     }
 }
 
-const PRIVATE: &str = "it is this machine or in a private network; an administrator can allow that";
-
 /// What went wrong, without what would tell a user about the network behind this server.
 fn classify(error: &reqwest::Error) -> Error {
     let mut source: Option<&dyn std::error::Error> = Some(error);
     while let Some(cause) = source {
         if cause.is::<PrivateAddress>() {
-            return Error::Refused(PRIVATE.to_owned());
+            return Error::Refused(Refusal::Private);
         }
         source = cause.source();
     }

@@ -20,7 +20,7 @@ mod tests;
 use jiff::Timestamp;
 
 use crate::cause::bare;
-use crate::model::Progress;
+use crate::model::{Count, CountUnit, Progress};
 
 pub(crate) use self::read::read;
 
@@ -131,10 +131,12 @@ impl Reader {
     /// Where training stands now, if the lines told.
     pub(crate) fn progress(&self) -> Option<Progress> {
         let share = self.share()?;
+        let counts = self.counts();
         Some(Progress {
             percent: (share * 1000.0).round() / 10.0,
             remaining_seconds: self.remaining(),
-            step: self.describe(),
+            step: describe(&counts),
+            counts,
         })
     }
 
@@ -186,27 +188,36 @@ impl Reader {
         }
     }
 
-    fn describe(&self) -> String {
-        let number = |value: f64| {
-            if value.fract() == 0.0 {
-                format!("{value:.0}")
-            } else {
-                format!("{value:.2}")
-            }
-        };
-        let of = |what: &str, now: Option<f64>, all: Option<f64>| match (now, all) {
-            (Some(now), Some(all)) => Some(format!("{what} {} of {}", number(now), number(all))),
-            (Some(now), None) => Some(format!("{what} {}", number(now))),
-            _ => None,
-        };
+    fn counts(&self) -> Vec<Count> {
         let parts = [
-            of("epoch", self.epoch, self.epochs),
-            of("step", self.step, self.steps),
+            (CountUnit::Epoch, self.epoch, self.epochs),
+            (CountUnit::Step, self.step, self.steps),
         ];
-        parts
-            .into_iter()
-            .flatten()
-            .collect::<Vec<String>>()
-            .join(", ")
+        let count = |(unit, at, of): (CountUnit, Option<f64>, Option<f64>)| {
+            Some(Count { unit, at: at?, of })
+        };
+        parts.into_iter().filter_map(count).collect()
     }
+}
+
+fn describe(counts: &[Count]) -> String {
+    let number = |value: f64| {
+        if value.fract() == 0.0 {
+            format!("{value:.0}")
+        } else {
+            format!("{value:.2}")
+        }
+    };
+    let part = |count: &Count| {
+        let unit = match count.unit {
+            CountUnit::Epoch => "epoch",
+            CountUnit::Step => "step",
+        };
+        let at = number(count.at);
+        match count.of {
+            Some(of) => format!("{unit} {at} of {}", number(of)),
+            None => format!("{unit} {at}"),
+        }
+    };
+    counts.iter().map(part).collect::<Vec<_>>().join(", ")
 }

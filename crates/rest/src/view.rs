@@ -11,13 +11,13 @@ mod tests;
 use std::sync::Arc;
 
 use astrago_api::{JobSet, ReplicatedJob, TrainJob, conditions, labels};
+use astrago_plan::fit::Waiting;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 pub(crate) use self::amounts::{cores, of_pod, of_resources};
 pub(crate) use self::nodes::{TRAINING_CONTAINERS, scheduled_at, times_of};
-pub(crate) use self::waiting::cause_of;
 use crate::cause::Ending;
 use crate::legacy::Shown;
 use crate::model::{Amounts, Cause, JobNode, JobState, JobStatus, JobSummary, Progress, Usage};
@@ -183,9 +183,9 @@ impl Job {
             .collect()
     }
 
-    /// Why a pod of it has no machine yet, in the scheduler's words.
-    pub(crate) fn unscheduled(&self) -> Option<String> {
-        self.pods.iter().find_map(|pod| nodes::unscheduled(pod))
+    /// Why a pod of it has no machine yet.
+    pub(crate) fn waiting(&self) -> Option<Waiting> {
+        self.pods.iter().find_map(|pod| Waiting::of(pod))
     }
 
     pub(crate) fn created_at(&self) -> Timestamp {
@@ -279,6 +279,7 @@ impl Job {
             percent: f64::from(percent),
             remaining_seconds: status.estimated_remaining_seconds.map(i64::from),
             step: format!("{percent} percent, as reported by the code"),
+            counts: Vec::new(),
         })
     }
 

@@ -32,7 +32,7 @@ export function ErrorNote({ error, onRetry }: { error: unknown; onRetry?: () => 
         <List size="sm">
           {fields.map((field) => (
             <List.Item key={`${field.field} ${field.message}`}>
-              <b>{field.field}</b> {refused(field.message)}
+              <b>{field.field}</b> {refused(field)}
             </List.Item>
           ))}
         </List>

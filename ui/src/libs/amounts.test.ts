@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { amounts, bytes, cores } from './amounts';
+import { amounts, bytes, cores, quantity } from './amounts';
 
 describe('amounts', () => {
   it.each([
@@ -13,6 +13,14 @@ describe('amounts', () => {
   it('writes cores without needless zeros', () => {
     expect([4, 0.5, 1.25].map(cores)).toEqual(['4', '0.5', '1.25']);
   });
+
+  it.each([
+    ['1600m', '1.6'],
+    ['16000Mi', '15.6 GiB'],
+    ['2G', '1.9 GiB'],
+    ['4', '4'],
+    ['a-job', 'a-job'],
+  ])('the quantity %s is %s', (text, want) => expect(quantity(text)).toBe(want));
 
   it('leaves out GPUs where there are none', () => {
     expect(amounts({ cpu: 2, memory: 1 << 30, gpu: 0 })).toBe('2 CPU · 1 GiB');

@@ -1,6 +1,9 @@
 import { useCallback } from 'react';
 import { useTranslation } from 'react-i18next';
 
+import { quantity } from '@/libs/amounts';
+import type { Refused, Schemas } from '@/services/client';
+
 /** What the server says in a sentence of its own, and for programs as a code with its words and numbers. */
 export interface Said {
   cause?: { code: string; parameters?: Record<string, unknown> } | null | undefined;
@@ -35,10 +38,8 @@ export function sentence(said: Said, t: Translate, exists: (key: string) => bool
     const known = RESOURCES[resource.replace(/^requests\./, '')];
     parameters['resource'] = known === undefined ? resource : exists(known) ? t(known) : known;
   }
-  // Quantities are for programs: 1600m of a CPU are 1.6.
   for (const [name, value] of Object.entries(parameters)) {
-    if (typeof value === 'string' && /^\d+m$/.test(value))
-      parameters[name] = Number(value.slice(0, -1)) / 1000;
+    if (typeof value === 'string') parameters[name] = quantity(value);
   }
   // Kubernetes repeats itself in what it says in its own words; those stay as they are.
   const text = t(key, parameters);
@@ -88,51 +89,29 @@ export function useHint() {
   );
 }
 
-/** The refusals of the create form, by their English words; the named groups are the parameters of the translation. */
-const REFUSALS: [RegExp, string][] = [
-  [/^is required/, 'required'],
-  [/^must not be empty/, 'empty'],
-  [/^must be between (?<low>\S+) and (?<high>\S+), not (?<value>.+)$/, 'between'],
-  [/^must be at least (?<low>\S+), not (?<value>.+)$/, 'atLeast'],
-  [/^must not be above its limit: (?<value>.+) is more than (?<limit>.+)$/, 'aboveLimit'],
-  [/^(?<value>".*") is not a quantity; write (?<right>.+)$/, 'quantity'],
-  [/^must have at most (?<limit>\d+) (?:characters|entries)/, 'tooMany'],
-  [/^must consist of lower-case letters, digits and dashes; (?<value>.+) is none of them$/, 'letters'],
-  [/^must begin and end with a letter or digit/, 'ends'],
-  [/^must begin with a letter(?: or _)?/, 'begins'],
-  [
-    /^is too long: (?<value>".*") has (?<has>\d+) characters and its pods' names have room for (?<room>\d+)/,
-    'podNames',
-  ],
-  [/^(?<value>.+) is given twice$/, 'twice'],
-  [/^must be an absolute path; write (?<right>.+)$/, 'absolute'],
-  [/^it is this machine or in a private network/, 'private'],
-  [/^must be a URL such as (?<right>.+)$/, 'url'],
-  [/^must be an image reference/, 'image'],
-  [/^(?<value>.+) is set by the runtime and cannot be changed$/, 'reserved'],
-  [/^unknown framework/, 'framework'],
-  [/^there is no runtime (?<value>.+)$/, 'runtime'],
-  [/^needs a runtime that fetches it/, 'gitRuntime'],
-  [/^(?<value>\S+) has no launcher$|^the runtime (?<runtime>\S+) has no launcher$/, 'launcher'],
-  [/^must be (?<want>.+), not (?<value>.+)$/, 'kind'],
-];
-
-export function refusalOf(message: string): { key: string; parameters: Record<string, string> } | undefined {
-  for (const [pattern, key] of REFUSALS) {
-    const match = pattern.exec(message);
-    if (match !== null) return { key: `refusal.${key}`, parameters: { ...match.groups } };
-  }
-  return undefined;
+/** A refusal of the server at a field; what has no code of its own stays in the server's words. */
+export function useRefusal() {
+  const { t, i18n } = useTranslation();
+  return useCallback(
+    (refused: Refused) => {
+      const key = `refusal.${refused.code ?? ''}`;
+      if (i18n.language === 'en' || !i18n.exists(key)) return refused.message;
+      return (t as unknown as Translate)(key, refused.parameters);
+    },
+    [t, i18n],
+  );
 }
 
-/** A refusal of the server at a field, in the words of the page where it knows it. */
-export function useRefusal() {
-  const { t } = useTranslation();
-  return useCallback(
-    (message: string) => {
-      const known = refusalOf(message);
-      return known === undefined ? message : (t as unknown as Translate)(known.key, known.parameters);
-    },
-    [t],
-  );
+/** Where a training stands (`epoch 2 of 3, step 120 of 469`). */
+export function useStep() {
+  const { t, i18n } = useTranslation();
+  return ({ step, counts = [] }: Schemas['Progress']) =>
+    i18n.language === 'en'
+      ? step
+      : counts
+          .map(({ unit, at, of }) => {
+            const numbers = { at: Number(at.toFixed(2)), of: of == null ? '' : `/${Number(of.toFixed(2))}` };
+            return t(`progress.${unit}`, numbers);
+          })
+          .join(', ');
 }

@@ -1,7 +1,5 @@
 import { describe, expect, it } from 'vitest';
 
-import { refusalOf } from '@/libs/saying';
-
 import { en } from './en';
 import { ko } from './ko';
 
@@ -51,18 +49,5 @@ describe('the two languages', () => {
     expect(
       flat(ko).filter(([, text]) => /이\(가\)|[은을]\([는를]\)|\(으\)로|[와과]\([과와]\)/.test(text)),
     ).toEqual([]);
-  });
-
-  it('know the refusals of the create form', () => {
-    for (const message of [
-      'is required',
-      'must be between 1 and 1000, not 0',
-      'must not be above its limit: "4" is more than "2"',
-      '"16GB" is not a quantity; write "16Gi" (powers of 1024) or "16G" (powers of 1000)',
-      "must consist of lower-case letters, digits and dashes; 'N' is none of them",
-      'must be a URL such as https://host/group/project.git',
-    ])
-      expect(refusalOf(message), message).toBeDefined();
-    expect(refusalOf('something new')).toBeUndefined();
   });
 });

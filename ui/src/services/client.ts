@@ -4,13 +4,16 @@ import type { components, paths } from '@/api.gen';
 
 export type Schemas = components['schemas'];
 
+/** A field that the server refuses. Older servers give no code. */
+export type Refused = Pick<Schemas['FieldError'], 'field' | 'message'> & Partial<Schemas['FieldError']>;
+
 /** What the server says when it refuses: one sentence, the wrong fields, what to do. */
 export class ApiError extends Error {
   constructor(
     readonly status: number,
     readonly code: string,
     message: string,
-    readonly fields: { field: string; message: string }[] = [],
+    readonly fields: Refused[] = [],
     readonly hint?: string,
   ) {
     super(message);
@@ -55,7 +58,7 @@ export async function answered<T>(answer: Promise<Answer<T>>): Promise<T> {
           error?: {
             code?: string;
             message?: string;
-            fields?: { field: string; message: string }[];
+            fields?: Refused[];
             hint?: string;
           };
         }

@@ -142,7 +142,7 @@ impl Actor {
                 };
                 if said != Some(message.as_str()) {
                     let since = since.unwrap_or(now);
-                    let patch = condition(&wait.waiting, &message, since);
+                    let patch = explanation(&wait.waiting, &message, since);
                     let (api, pod, message) = (self.pods(pod), pod.clone(), message.clone());
                     requests.push(async move {
                         let (patch, how) = (Patch::Strategic(&patch), PatchParams::default());
@@ -294,20 +294,25 @@ async fn bind_one(api: &Api<Pod>, pod: &PodKey, node: &str) -> kube::Result<()> 
     Ok(())
 }
 
-fn condition(waiting: &Waiting, message: &str, since: jiff::Timestamp) -> serde_json::Value {
+/// For people a condition, for programs an annotation. As in Kubernetes, one request to a pod's status may
+/// change both.
+fn explanation(waiting: &Waiting, message: &str, since: jiff::Timestamp) -> serde_json::Value {
     let gated = matches!(waiting.cause, Cause::Gated { .. });
     let reason = if gated {
         "SchedulingGated"
     } else {
         "Unschedulable"
     };
-    json!({ "status": { "conditions": [{
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": reason,
-        "message": message,
-        "lastTransitionTime": stamp(since),
-    }] } })
+    json!({
+        "metadata": { "annotations": { labels::WAITING: json!(waiting).to_string() } },
+        "status": { "conditions": [{
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": stamp(since),
+        }] },
+    })
 }
 
 fn is_fresh(wait: &Wait, now: jiff::Timestamp) -> bool {

@@ -197,6 +197,12 @@ async fn who_waits_is_told_why_and_starts_when_there_is_room() {
     plane.until_bound("first").await;
     plane.add_pod("second", "2", None).await;
     plane.until_waiting("second", "needs 2 CPUs, 1 free").await;
+    let told: Pod = plane.api().get("second").await.unwrap();
+    let want = r#"{"code":"shortage","parameters":{"free":"1","needed":"2","resource":"cpu"}}"#;
+    assert_eq!(
+        told.metadata.annotations.unwrap()["astrago.io/waiting"],
+        want
+    );
     plane.add_pod("third", "4", None).await;
     plane
         .until_waiting("third", "needs 4 CPUs, 1 free; 1 job ahead")

@@ -1,11 +1,9 @@
 //! A container's environment: literal values, references, and `$(NAME)` in values and arguments.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::{Container, EnvVarSource};
 
 use super::fields::{self, Facts};
-use super::references::{Error, Objects, Result};
+use super::references::{Error, Kind, Objects, Result};
 
 /// The variables of a container in the order in which they take effect, those of the image first.
 pub(super) fn resolve(
@@ -20,29 +18,18 @@ pub(super) fn resolve(
     }
     for source in container.env_from.iter().flatten() {
         let prefix = source.prefix.as_deref().unwrap_or_default();
-        let mut add = |name: &str, value: Option<String>| {
-            if let Some(value) = value {
-                all.set(&format!("{prefix}{name}"), value);
-            }
-        };
-        if let Some(reference) = &source.config_map_ref {
-            let optional = reference.optional.unwrap_or(false);
-            for (key, bytes) in objects
-                .config_map(&reference.name, optional)?
-                .into_iter()
-                .flatten()
-            {
-                add(key, String::from_utf8(bytes.clone()).ok());
-            }
-        }
-        if let Some(reference) = &source.secret_ref {
-            let optional = reference.optional.unwrap_or(false);
-            for (key, bytes) in objects
-                .secret(&reference.name, optional)?
-                .into_iter()
-                .flatten()
-            {
-                add(key, String::from_utf8(bytes.clone()).ok());
+        let map = source.config_map_ref.as_ref();
+        let secret = source.secret_ref.as_ref();
+        let references = [
+            map.map(|it| (Kind::ConfigMap, &it.name, it.optional)),
+            secret.map(|it| (Kind::Secret, &it.name, it.optional)),
+        ];
+        for (kind, name, optional) in references.into_iter().flatten() {
+            let data = objects.data(kind, name, optional.unwrap_or(false))?;
+            for (key, bytes) in data.into_iter().flatten() {
+                if let Ok(value) = String::from_utf8(bytes.clone()) {
+                    all.set(&format!("{prefix}{key}"), value);
+                }
             }
         }
     }
@@ -132,30 +119,25 @@ fn from(
                 path: resource.resource.clone(),
             });
     }
-    let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
-    let pick =
-        |kind, name: &str, key: &str, optional: bool, data: Option<&BTreeMap<String, Vec<u8>>>| {
-            match data.and_then(|data| data.get(key)) {
-                Some(bytes) => Ok(Some(text(bytes))),
-                None if optional => Ok(None),
-                None => Err(Error::Key {
-                    kind,
-                    name: name.to_owned(),
-                    key: key.to_owned(),
-                }),
-            }
-        };
-    if let Some(reference) = &source.config_map_key_ref {
-        let optional = reference.optional.unwrap_or(false);
-        let data = objects.config_map(&reference.name, optional)?;
-        return pick("ConfigMap", &reference.name, &reference.key, optional, data);
+    let map = source.config_map_key_ref.as_ref();
+    let secret = source.secret_key_ref.as_ref();
+    let reference = map
+        .map(|it| (Kind::ConfigMap, &it.name, &it.key, it.optional))
+        .or(secret.map(|it| (Kind::Secret, &it.name, &it.key, it.optional)));
+    let Some((kind, name, key, optional)) = reference else {
+        return Ok(None);
+    };
+    let optional = optional.unwrap_or(false);
+    let data = objects.data(kind, name, optional)?;
+    match data.and_then(|data| data.get(key)) {
+        Some(bytes) => Ok(Some(String::from_utf8_lossy(bytes).into_owned())),
+        None if optional => Ok(None),
+        None => Err(Error::Key {
+            kind,
+            name: name.clone(),
+            key: key.clone(),
+        }),
     }
-    if let Some(reference) = &source.secret_key_ref {
-        let optional = reference.optional.unwrap_or(false);
-        let data = objects.secret(&reference.name, optional)?;
-        return pick("Secret", &reference.name, &reference.key, optional, data);
-    }
-    Ok(None)
 }
 
 #[cfg(test)]

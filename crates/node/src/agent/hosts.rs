@@ -98,7 +98,7 @@ impl Namespace {
     }
 }
 
-/// The pods whose hosts files have to be written anew.
+/// The pods whose hosts files are out of date.
 pub(super) type Stale = BTreeSet<String>;
 
 impl Names {

@@ -132,7 +132,7 @@ impl Node {
         None
     }
 
-    /// The pod needs nothing any more, or nobody wants it any more. Others are told after this.
+    /// The pod needs nothing more, or nobody wants it any longer. Others are told after this.
     pub(super) fn unclaim(&self, uid: &str) {
         self.lock().claims.remove(uid);
     }
@@ -155,7 +155,7 @@ impl Node {
         self.lock().leases.get(uid).map(|lease| lease.address)
     }
 
-    /// The pod needs nothing any more.
+    /// The pod needs nothing more.
     pub(super) fn release(&self, uid: &str) {
         let mut shared = self.lock();
         shared.gpus.remove(uid);

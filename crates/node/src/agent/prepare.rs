@@ -5,13 +5,14 @@ use std::os::unix::fs::DirBuilderExt;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
+use tokio::sync::watch;
 
 use super::fields::Facts;
 use super::hosts;
 use super::node::Node;
-use super::references::{Error, Objects, Result};
+use super::references::{Error, Kind, Objects, Result};
 use super::resolve::{self, Inputs};
-use super::volumes::{self, Source};
+use super::volumes::{Source, Volumes};
 use crate::egress::resolvers::Resolvers;
 use crate::gpu::Allocation;
 use crate::image;
@@ -19,19 +20,22 @@ use crate::layout::PodDir;
 use crate::options::{self, Images};
 use crate::state;
 
+/// The image that is being pulled, and how far that is.
+pub(super) type Pulling = Option<(String, image::Progress)>;
+
 /// Makes the pod's folder; when this returns, `pod.json` is there and the supervisor can start.
-pub(super) async fn pod(node: &Arc<Node>, pod: &Pod, dir: &PodDir) -> Result<()> {
+pub(super) async fn pod(
+    node: &Arc<Node>,
+    pod: &Pod,
+    dir: &PodDir,
+    pulling: &watch::Sender<Pulling>,
+) -> Result<()> {
     let objects = Objects::fetch(&node.client, &node.tokens, pod).await?;
-    let images = images(node, pod, &objects).await?;
+    let images = images(node, pod, &objects, pulling).await?;
     let (node, pod, dir) = (Arc::clone(node), pod.clone(), dir.clone());
     let written =
         tokio::task::spawn_blocking(move || write(&node, &pod, &dir, &objects, &images)).await;
-    written.unwrap_or_else(|error| {
-        Err(Error::Write {
-            what: "the pod's folder",
-            source: std::io::Error::other(error),
-        })
-    })
+    written.unwrap_or_else(|error| Err(interrupted("the pod's folder", error)))
 }
 
 /// Brings the volumes of a running pod up to date.
@@ -41,12 +45,12 @@ pub(super) async fn volumes(node: &Arc<Node>, pod: &Pod, dir: &PodDir) -> Result
     let written =
         tokio::task::spawn_blocking(move || make_volumes(&node, &pod, &dir, &objects).map(drop))
             .await;
-    written.unwrap_or_else(|error| {
-        Err(Error::Write {
-            what: "volumes",
-            source: std::io::Error::other(error),
-        })
-    })
+    written.unwrap_or_else(|error| Err(interrupted("volumes", error)))
+}
+
+fn interrupted(what: &'static str, error: tokio::task::JoinError) -> Error {
+    let source = std::io::Error::other(error);
+    Error::Write { what, source }
 }
 
 /// Whether a volume of the pod follows an object that may change.
@@ -135,15 +139,15 @@ fn make_volumes(
     dir: &PodDir,
     objects: &Objects,
 ) -> Result<BTreeMap<String, Source>> {
-    volumes::make(
-        pod,
+    let volumes = Volumes {
         dir,
-        &node.options.data_dir,
-        node.options.snapshots.as_deref(),
-        &node.host_folders,
-        &facts(node, pod),
+        data_dir: &node.options.data_dir,
+        snapshots: node.options.snapshots.as_deref(),
+        host_folders: &node.host_folders,
+        facts: facts(node, pod),
         objects,
-    )
+    };
+    volumes.make()
 }
 
 fn facts<'a>(node: &'a Node, pod: &'a Pod) -> Facts<'a> {
@@ -161,12 +165,13 @@ async fn images(
     node: &Node,
     pod: &Pod,
     objects: &Objects,
+    pulling: &watch::Sender<Pulling>,
 ) -> Result<BTreeMap<String, image::Root>> {
     let mut roots = BTreeMap::new();
     // Cloned, for the compiler cannot see that a future which holds the iterator is `Send`.
     for container in &containers(pod).cloned().collect::<Vec<_>>() {
         let root = match (&node.images, node.options.images) {
-            (Some(images), Images::Pull) => pull(images, container, pod, objects).await?,
+            (Some(images), Images::Pull) => pull(images, container, pod, objects, pulling).await?,
             _ => node.host_image.clone(),
         };
         roots.insert(container.name.clone(), root);
@@ -179,6 +184,7 @@ async fn pull(
     container: &Container,
     pod: &Pod,
     objects: &Objects,
+    pulling: &watch::Sender<Pulling>,
 ) -> Result<image::Root> {
     let name = container.image.clone().unwrap_or_default();
     let tag = name
@@ -198,7 +204,7 @@ async fn pull(
         .iter()
         .flat_map(|spec| spec.image_pull_secrets.iter().flatten())
     {
-        let Ok(Some(data)) = objects.secret(&reference.name, true) else {
+        let Ok(Some(data)) = objects.data(Kind::Secret, &reference.name, true) else {
             continue;
         };
         for key in [".dockerconfigjson", ".dockercfg"] {
@@ -213,8 +219,9 @@ async fn pull(
         image: name.clone(),
         source,
     };
+    let tell = |progress| drop(pulling.send_replace(Some((name.clone(), progress))));
     images
-        .resolve(&name, policy, &credentials, &|_| {})
+        .resolve(&name, policy, &credentials, &tell)
         .await
         .map_err(problem)
 }

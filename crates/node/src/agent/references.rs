@@ -1,6 +1,7 @@
 //! The objects that a pod refers to.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use k8s_openapi::api::core::v1::{
     ConfigMap, Container, PersistentVolumeClaim, Pod, Secret, ServiceAccountTokenProjection,
@@ -12,11 +13,23 @@ use super::tokens::{self, Tokens};
 /// The data of an object by key.
 type Data = BTreeMap<String, Vec<u8>>;
 
+/// The kinds of objects whose data pods can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    ConfigMap,
+    Secret,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
 /// The objects that a pod refers to, as far as they exist.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Objects {
-    config_maps: BTreeMap<String, Data>,
-    secrets: BTreeMap<String, Data>,
+    data: BTreeMap<(Kind, String), Data>,
     /// The UID of each claim by name.
     claims: BTreeMap<String, String>,
     tokens: BTreeMap<tokens::Kind, String>,
@@ -27,80 +40,41 @@ impl Objects {
     pub(super) async fn fetch(client: &Client, issued: &Tokens, pod: &Pod) -> Result<Self> {
         let namespace = pod.namespace().unwrap_or_default();
         let wanted = Wanted::of(pod);
+        let failed = |name: &str| {
+            let name = name.to_owned();
+            move |source| Error::Fetch { name, source }
+        };
         let mut found = Self::default();
-        let config_maps: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
-        for name in wanted.config_maps {
-            if let Some(object) =
-                config_maps
-                    .get_opt(&name)
-                    .await
-                    .map_err(|source| Error::Fetch {
-                        name: name.clone(),
-                        source,
-                    })?
-            {
-                let text = object
-                    .data
-                    .unwrap_or_default()
-                    .into_iter()
-                    .map(|(key, value)| (key, value.into_bytes()));
-                let binary = object
-                    .binary_data
-                    .unwrap_or_default()
-                    .into_iter()
-                    .map(|(key, value)| (key, value.0));
-                found.config_maps.insert(name, text.chain(binary).collect());
-            }
-        }
-        let secrets: Api<Secret> = Api::namespaced(client.clone(), &namespace);
-        for name in wanted.secrets {
-            if let Some(object) = secrets
-                .get_opt(&name)
-                .await
-                .map_err(|source| Error::Fetch {
-                    name: name.clone(),
-                    source,
-                })?
-            {
-                let data = object
-                    .data
-                    .unwrap_or_default()
-                    .into_iter()
-                    .map(|(key, value)| (key, value.0));
-                found.secrets.insert(name, data.collect());
+        for (kind, name) in wanted.data {
+            let data = read(client, &namespace, kind, &name).await;
+            if let Some(data) = data.map_err(failed(&name))? {
+                found.data.insert((kind, name), data);
             }
         }
         let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &namespace);
         for name in wanted.claims {
-            let claim = claims.get_opt(&name).await.map_err(|source| Error::Fetch {
-                name: name.clone(),
-                source,
-            })?;
+            let claim = claims.get_opt(&name).await.map_err(failed(&name))?;
             if let Some(uid) = claim.and_then(|claim| claim.uid()) {
                 found.claims.insert(name, uid);
             }
         }
         for kind in wanted.tokens {
-            let token = issued
-                .get(client, pod, &kind)
-                .await
-                .map_err(|source| Error::Fetch {
-                    name: "a token of the service account".to_owned(),
-                    source,
-                })?;
+            let token = issued.get(client, pod, &kind).await;
+            let token = token.map_err(failed("a token of the service account"))?;
             found.tokens.insert(kind, token);
         }
         Ok(found)
     }
 
-    /// The data of a ConfigMap; `None` when it is optional and missing.
-    pub(super) fn config_map(&self, name: &str, optional: bool) -> Result<Option<&Data>> {
-        pick("ConfigMap", &self.config_maps, name, optional)
-    }
-
-    /// The data of a Secret; `None` when it is optional and missing.
-    pub(super) fn secret(&self, name: &str, optional: bool) -> Result<Option<&Data>> {
-        pick("Secret", &self.secrets, name, optional)
+    /// The data of an object; `None` when it is optional and missing.
+    pub(super) fn data(&self, kind: Kind, name: &str, optional: bool) -> Result<Option<&Data>> {
+        match self.data.get(&(kind, name.to_owned())) {
+            None if !optional => Err(Error::Missing {
+                kind,
+                name: name.to_owned(),
+            }),
+            data => Ok(data),
+        }
     }
 
     /// The token that a volume's source asks for.
@@ -110,37 +84,49 @@ impl Objects {
 
     /// The UID of a claim.
     pub(super) fn claim(&self, name: &str) -> Result<&str> {
-        self.claims
-            .get(name)
-            .map(String::as_str)
-            .ok_or_else(|| Error::Missing {
-                kind: "PersistentVolumeClaim",
-                name: name.to_owned(),
-            })
+        let uid = self.claims.get(name).map(String::as_str);
+        uid.ok_or_else(|| Error::NoClaim {
+            name: name.to_owned(),
+        })
     }
 }
 
-fn pick<'a>(
-    kind: &'static str,
-    all: &'a BTreeMap<String, Data>,
+async fn read(
+    client: &Client,
+    namespace: &str,
+    kind: Kind,
     name: &str,
-    optional: bool,
-) -> Result<Option<&'a Data>> {
-    match all.get(name) {
-        Some(data) => Ok(Some(data)),
-        None if optional => Ok(None),
-        None => Err(Error::Missing {
-            kind,
-            name: name.to_owned(),
-        }),
-    }
+) -> kube::Result<Option<Data>> {
+    let client = client.clone();
+    Ok(match kind {
+        Kind::ConfigMap => {
+            let object = Api::<ConfigMap>::namespaced(client, namespace)
+                .get_opt(name)
+                .await?;
+            object.map(|object| {
+                let text = object.data.unwrap_or_default().into_iter();
+                let text = text.map(|(key, value)| (key, value.into_bytes()));
+                let binary = object.binary_data.unwrap_or_default().into_iter();
+                text.chain(binary.map(|(key, value)| (key, value.0)))
+                    .collect()
+            })
+        }
+        Kind::Secret => {
+            let object = Api::<Secret>::namespaced(client, namespace)
+                .get_opt(name)
+                .await?;
+            object.map(|object| {
+                let data = object.data.unwrap_or_default().into_iter();
+                data.map(|(key, value)| (key, value.0)).collect()
+            })
+        }
+    })
 }
 
 /// The names of what a pod refers to.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Wanted {
-    config_maps: BTreeSet<String>,
-    secrets: BTreeSet<String>,
+    data: BTreeSet<(Kind, String)>,
     claims: BTreeSet<String>,
     tokens: BTreeSet<tokens::Kind>,
 }
@@ -149,50 +135,31 @@ impl Wanted {
     fn of(pod: &Pod) -> Self {
         let mut wanted = Self::default();
         let Some(spec) = &pod.spec else { return wanted };
-        for container in spec
-            .init_containers
-            .iter()
-            .flatten()
-            .chain(&spec.containers)
-        {
+        let init = spec.init_containers.iter().flatten();
+        for container in init.chain(&spec.containers) {
             wanted.container(container);
         }
-        wanted.secrets.extend(
-            spec.image_pull_secrets
-                .iter()
-                .flatten()
-                .map(|reference| reference.name.clone()),
-        );
+        for reference in spec.image_pull_secrets.iter().flatten() {
+            wanted.want(Kind::Secret, Some(&reference.name));
+        }
         for volume in spec.volumes.iter().flatten() {
-            wanted
-                .config_maps
-                .extend(volume.config_map.as_ref().map(|source| source.name.clone()));
-            wanted.secrets.extend(
-                volume
-                    .secret
-                    .as_ref()
-                    .and_then(|source| source.secret_name.clone()),
+            wanted.want(
+                Kind::ConfigMap,
+                volume.config_map.as_ref().map(|it| &it.name),
             );
-            wanted.claims.extend(
-                volume
-                    .persistent_volume_claim
-                    .as_ref()
-                    .map(|source| source.claim_name.clone()),
-            );
-            for source in volume
-                .projected
-                .iter()
-                .flat_map(|projected| projected.sources.iter().flatten())
-            {
-                wanted
-                    .config_maps
-                    .extend(source.config_map.as_ref().map(|source| source.name.clone()));
-                wanted
-                    .secrets
-                    .extend(source.secret.as_ref().map(|source| source.name.clone()));
-                wanted
-                    .tokens
-                    .extend(source.service_account_token.as_ref().map(tokens::kind));
+            let secret = volume.secret.as_ref();
+            wanted.want(Kind::Secret, secret.and_then(|it| it.secret_name.as_ref()));
+            let claim = volume.persistent_volume_claim.as_ref();
+            wanted.claims.extend(claim.map(|it| it.claim_name.clone()));
+            let projected = volume.projected.iter();
+            for source in projected.flat_map(|it| it.sources.iter().flatten()) {
+                wanted.want(
+                    Kind::ConfigMap,
+                    source.config_map.as_ref().map(|it| &it.name),
+                );
+                wanted.want(Kind::Secret, source.secret.as_ref().map(|it| &it.name));
+                let token = source.service_account_token.as_ref();
+                wanted.tokens.extend(token.map(tokens::kind));
             }
         }
         wanted
@@ -200,38 +167,25 @@ impl Wanted {
 
     fn container(&mut self, container: &Container) {
         for source in container.env_from.iter().flatten() {
-            self.config_maps.extend(
-                source
-                    .config_map_ref
-                    .as_ref()
-                    .map(|reference| reference.name.clone()),
+            self.want(
+                Kind::ConfigMap,
+                source.config_map_ref.as_ref().map(|it| &it.name),
             );
-            self.secrets.extend(
-                source
-                    .secret_ref
-                    .as_ref()
-                    .map(|reference| reference.name.clone()),
+            self.want(Kind::Secret, source.secret_ref.as_ref().map(|it| &it.name));
+        }
+        let variables = container.env.iter().flatten();
+        for source in variables.filter_map(|variable| variable.value_from.as_ref()) {
+            let map = source.config_map_key_ref.as_ref();
+            self.want(Kind::ConfigMap, map.map(|it| &it.name));
+            self.want(
+                Kind::Secret,
+                source.secret_key_ref.as_ref().map(|it| &it.name),
             );
         }
-        for source in container
-            .env
-            .iter()
-            .flatten()
-            .filter_map(|variable| variable.value_from.as_ref())
-        {
-            self.config_maps.extend(
-                source
-                    .config_map_key_ref
-                    .as_ref()
-                    .map(|reference| reference.name.clone()),
-            );
-            self.secrets.extend(
-                source
-                    .secret_key_ref
-                    .as_ref()
-                    .map(|reference| reference.name.clone()),
-            );
-        }
+    }
+
+    fn want(&mut self, kind: Kind, name: Option<&String>) {
+        self.data.extend(name.map(|name| (kind, name.clone())));
     }
 }
 
@@ -242,10 +196,12 @@ pub(super) enum Error {
     #[error("failed to read {name}")]
     Fetch { name: String, source: kube::Error },
     #[error("{kind} \"{name}\" not found")]
-    Missing { kind: &'static str, name: String },
+    Missing { kind: Kind, name: String },
+    #[error("PersistentVolumeClaim \"{name}\" not found")]
+    NoClaim { name: String },
     #[error("couldn't find key {key} in {kind} {name}")]
     Key {
-        kind: &'static str,
+        kind: Kind,
         name: String,
         key: String,
     },
@@ -292,13 +248,10 @@ impl Error {
             | Self::Field { .. }
             | Self::Container { .. }
             | Self::Identity(_)
-            | Self::Missing {
-                kind: "ConfigMap" | "Secret",
-                ..
-            } => "CreateContainerConfigError",
+            | Self::Missing { .. } => "CreateContainerConfigError",
             Self::Launch(_) => "CreateContainerError",
             Self::Fetch { .. }
-            | Self::Missing { .. }
+            | Self::NoClaim { .. }
             | Self::Volume { .. }
             | Self::WriteVolume { .. }
             | Self::Gpu(_)
@@ -311,11 +264,21 @@ impl Error {
     /// The reason of the event that tells it.
     pub(super) fn event(&self) -> &'static str {
         match self {
-            Self::Volume { .. } | Self::WriteVolume { .. } | Self::Missing { .. } => "FailedMount",
+            Self::Volume { .. }
+            | Self::WriteVolume { .. }
+            | Self::Missing { .. }
+            | Self::NoClaim { .. } => "FailedMount",
             Self::Launch(_) => "FailedCreatePodSandBox",
             Self::Gpu(_) => "UnexpectedAdmissionError",
             Self::DiskPressure => "NodeHasDiskPressure",
-            _ => "Failed",
+            Self::Fetch { .. }
+            | Self::Key { .. }
+            | Self::Field { .. }
+            | Self::Container { .. }
+            | Self::Identity(_)
+            | Self::Image { .. }
+            | Self::Addresses
+            | Self::Write { .. } => "Failed",
         }
     }
 }

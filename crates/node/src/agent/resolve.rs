@@ -1,8 +1,10 @@
-//! From a pod of the API to the spec of a supervisor. Pure: everything that has to be read has been.
+//! From a pod of the API to the spec of a supervisor. Of files it reads only those in which an image names its
+//! users; everything else has been read before.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use astrago_api::quantity::Amount;
 use k8s_openapi::api::core::v1::{
@@ -11,6 +13,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
+use nix::sys::signal::Signal;
 
 use super::address::Lease;
 use super::environment;
@@ -122,56 +125,17 @@ fn one(
     pod: &Pod,
     inputs: &Inputs<'_>,
 ) -> Result<ContainerSpec> {
-    let refused = |problem: &str| Error::Container {
+    let refused = |problem: String| Error::Container {
         container: container.name.clone(),
-        problem: problem.to_owned(),
+        problem,
     };
     let image = inputs
         .images
         .get(&container.name)
-        .ok_or_else(|| refused("it has no image"))?;
-    let pod_context = spec.security_context.clone().unwrap_or_default();
-    let context = container.security_context.clone().unwrap_or_default();
-    let number =
-        |field: &str, id: Option<i64>| identity::given(field, id).map_err(|it| refused(&it));
-    let user = context.run_as_user.or(pod_context.run_as_user);
-    let group = context.run_as_group.or(pod_context.run_as_group);
-    let (user, group) = (number("runAsUser", user)?, number("runAsGroup", group)?);
-    let of_image = match user {
-        // Only the group is left to be said by the image, if it can.
-        Some(user) => (user, image.user().map_or(0, |(_, group)| group)),
-        None => image.user().map_err(|problem| refused(&problem))?,
-    };
-    let (user, group) = (of_image.0, group.unwrap_or(of_image.1));
-    if context.run_as_non_root.or(pod_context.run_as_non_root) == Some(true) && user == 0 {
-        return Err(refused(
-            "container has runAsNonRoot and image will run as root",
-        ));
-    }
-    if context.privileged == Some(true) {
-        return Err(refused("privileged containers are not run on this node"));
-    }
-    let mut groups = Vec::new();
-    for group in pod_context.supplemental_groups.iter().flatten() {
-        groups.extend(number("supplementalGroups", Some(*group))?);
-    }
-    groups.extend(number("fsGroup", pod_context.fs_group)?);
-
-    let (mut base, root) = image_parts(image);
-    let home = if user == 0 { "/root" } else { "/tmp" };
-    let mut default = |name: &str, value: &str| {
-        if !base.iter().any(|(known, _)| known == name) {
-            base.push((name.to_owned(), value.to_owned()));
-        }
-    };
-    default("PATH", PATH);
-    default("HOME", home);
-    base.push(("HOSTNAME".to_owned(), hosts::hostname(pod)));
-    let gpus = inputs.gpus.get(&container.name);
-    base.extend(
-        gpus.into_iter()
-            .flat_map(|allocation| allocation.env.iter().cloned()),
-    );
+        .ok_or_else(|| refused("it has no image".to_owned()))?;
+    let who = who(spec, container, image).map_err(refused)?;
+    let (base, root) = image_parts(image);
+    let base = defaults(base, who.user, container, pod, inputs);
     let env = environment::resolve(container, &inputs.facts, inputs.objects, &base)?;
     let lookup = |name: &str| {
         env.iter()
@@ -189,27 +153,11 @@ fn one(
         .config
         .argv(&words(&container.command), &words(&container.args));
     if argv.is_empty() {
-        return Err(refused("no command specified"));
+        return Err(refused("no command specified".to_owned()));
     }
-    let working_dir = container
-        .working_dir
-        .clone()
-        .filter(|path| !path.is_empty())
-        .or_else(|| {
-            image
-                .config
-                .working_dir
-                .clone()
-                .filter(|path| !path.is_empty())
-        });
-    let default_dir = if matches!(root, Root::Host { .. }) {
-        "/workspace"
-    } else {
-        "/"
-    };
     let mut mounts = pod_files(inputs);
     for mount in container.volume_mounts.iter().flatten() {
-        mounts.push(volume_mount(mount, inputs, lookup).map_err(|problem| refused(&problem))?);
+        mounts.push(volume_mount(mount, inputs, lookup).map_err(refused)?);
     }
     // Those that lie in others come after them.
     mounts.sort_by_key(|mount| target(mount).components().count());
@@ -218,62 +166,127 @@ fn one(
         .address
         .unwrap_or(Ipv4Addr::LOCALHOST)
         .to_string();
-    let handler = |handler: &Option<LifecycleHandler>| {
-        handler
-            .as_ref()
-            .and_then(|handler| lifecycle(handler, container, &own))
-    };
+    let probe = |given: &Option<KubeProbe>| probe(given.as_ref()?, container, &own);
+    let hooks = container.lifecycle.clone().unwrap_or_default();
+    let hook = |given: &Option<LifecycleHandler>| lifecycle(given.as_ref()?, container, &own);
+    let context = container.security_context.clone().unwrap_or_default();
     let capabilities = context.capabilities.unwrap_or_default();
+    let message_path = container.termination_message_path.as_deref();
+    let message_policy = container.termination_message_policy.as_deref();
     Ok(ContainerSpec {
         name: container.name.clone(),
         image: container.image.clone().unwrap_or_default(),
         image_id: image.id(),
+        working_dir: working_dir(container, image, &root),
         root,
         argv,
-        working_dir: PathBuf::from(working_dir.unwrap_or_else(|| default_dir.to_owned())),
-        user,
-        group,
-        groups,
+        user: who.user,
+        group: who.group,
+        groups: who.groups,
         mounts,
         limits: limits(container),
         sidecar: init && container.restart_policy.as_deref() == Some("Always"),
         read_only_root: context.read_only_root_filesystem.unwrap_or(false),
-        devices: gpus
+        devices: inputs
+            .gpus
+            .get(&container.name)
             .map(|allocation| allocation.devices.clone())
             .unwrap_or_default(),
         capabilities_add: capabilities.add.unwrap_or_default(),
         capabilities_drop: capabilities.drop.unwrap_or_default(),
-        termination_message_path: Some(PathBuf::from(
-            container
-                .termination_message_path
-                .as_deref()
-                .unwrap_or("/dev/termination-log"),
-        )),
-        termination_message_from_logs: container.termination_message_policy.as_deref()
-            == Some("FallbackToLogsOnError"),
-        stdin: container.stdin.unwrap_or(false),
-        startup_probe: container
-            .startup_probe
-            .as_ref()
-            .and_then(|it| probe(it, container, &own)),
-        readiness_probe: container
-            .readiness_probe
-            .as_ref()
-            .and_then(|it| probe(it, container, &own)),
-        liveness_probe: container
-            .liveness_probe
-            .as_ref()
-            .and_then(|it| probe(it, container, &own)),
-        post_start: container
-            .lifecycle
-            .as_ref()
-            .and_then(|lifecycle| handler(&lifecycle.post_start)),
-        pre_stop: container
-            .lifecycle
-            .as_ref()
-            .and_then(|lifecycle| handler(&lifecycle.pre_stop)),
+        termination_message_path: Some(message_path.unwrap_or("/dev/termination-log").into()),
+        termination_message_from_logs: message_policy == Some("FallbackToLogsOnError"),
+        startup_probe: probe(&container.startup_probe),
+        readiness_probe: probe(&container.readiness_probe),
+        liveness_probe: probe(&container.liveness_probe),
+        post_start: hook(&hooks.post_start),
+        pre_stop: hook(&hooks.pre_stop),
+        stop_signal: stop_signal(container, image)?,
         env,
     })
+}
+
+/// Whom a container runs as.
+struct Who {
+    user: u32,
+    group: u32,
+    groups: Vec<u32>,
+}
+
+fn who(spec: &KubePodSpec, container: &Container, image: &image::Root) -> Result<Who, String> {
+    let of_pod = spec.security_context.clone().unwrap_or_default();
+    let own = container.security_context.clone().unwrap_or_default();
+    let user = identity::given("runAsUser", own.run_as_user.or(of_pod.run_as_user))?;
+    let group = identity::given("runAsGroup", own.run_as_group.or(of_pod.run_as_group))?;
+    let of_image = match user {
+        // Only the group is left to be said by the image, if it can.
+        Some(user) => (user, image.user().map_or(0, |(_, group)| group)),
+        None => image.user()?,
+    };
+    let (user, group) = (of_image.0, group.unwrap_or(of_image.1));
+    if own.run_as_non_root.or(of_pod.run_as_non_root) == Some(true) && user == 0 {
+        return Err("container has runAsNonRoot and image will run as root".to_owned());
+    }
+    if own.privileged == Some(true) {
+        return Err("privileged containers are not run on this node".to_owned());
+    }
+    let mut groups = Vec::new();
+    for group in of_pod.supplemental_groups.iter().flatten() {
+        groups.extend(identity::given("supplementalGroups", Some(*group))?);
+    }
+    groups.extend(identity::given("fsGroup", of_pod.fs_group)?);
+    Ok(Who {
+        user,
+        group,
+        groups,
+    })
+}
+
+/// The image's variables with those that every container has.
+fn defaults(
+    mut base: Vec<(String, String)>,
+    user: u32,
+    container: &Container,
+    pod: &Pod,
+    inputs: &Inputs<'_>,
+) -> Vec<(String, String)> {
+    let home = if user == 0 { "/root" } else { "/tmp" };
+    for (name, value) in [("PATH", PATH), ("HOME", home)] {
+        if !base.iter().any(|(known, _)| known == name) {
+            base.push((name.to_owned(), value.to_owned()));
+        }
+    }
+    base.push(("HOSTNAME".to_owned(), hosts::hostname(pod)));
+    let gpus = inputs.gpus.get(&container.name);
+    base.extend(gpus.into_iter().flat_map(|gpus| gpus.env.iter().cloned()));
+    base
+}
+
+fn working_dir(container: &Container, image: &image::Root, root: &Root) -> PathBuf {
+    let given = [&container.working_dir, &image.config.working_dir];
+    let given = given.into_iter().flatten().find(|path| !path.is_empty());
+    let default = match root {
+        Root::Host { .. } => "/workspace",
+        Root::Layers { .. } => "/",
+    };
+    PathBuf::from(given.map_or(default, String::as_str))
+}
+
+/// What asks a container to end, if not SIGTERM. An image's signal that this node does not know is as good as
+/// none; the pod's own has to be right.
+fn stop_signal(container: &Container, image: &image::Root) -> Result<Option<String>> {
+    let Some(given) = container
+        .lifecycle
+        .as_ref()
+        .and_then(|lifecycle| lifecycle.stop_signal.as_ref())
+    else {
+        return Ok(image.config.stop_signal());
+    };
+    Signal::from_str(given).map_err(|_| Error::Container {
+        container: container.name.clone(),
+        problem: format!("lifecycle.stopSignal {given:?} is not a signal"),
+    })?;
+    Ok(Some(given.clone()))
 }
 
 /// Environment and root of an image.

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
-    ContainerState as KubeState, ContainerStateRunning, ContainerStateTerminated,
+    Container, ContainerState as KubeState, ContainerStateRunning, ContainerStateTerminated,
     ContainerStateWaiting, ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -37,9 +37,8 @@ pub(super) fn of(pod: &Pod, observed: &Observed<'_>) -> PodStatus {
             state.containers.iter().map(known).collect(),
         )
     } else {
-        let unknown = |container: &k8s_openapi::api::core::v1::Container| {
-            unknown(&container.name, container.image.as_deref(), observed)
-        };
+        let unknown =
+            |container: &Container| unknown(&container.name, container.image.as_deref(), observed);
         (
             declared
                 .init_containers
@@ -50,114 +49,7 @@ pub(super) fn of(pod: &Pod, observed: &Observed<'_>) -> PodStatus {
             declared.containers.iter().map(unknown).collect::<Vec<_>>(),
         )
     };
-    // A sidecar need only have started.
-    let sidecars: Vec<_> = (declared.init_containers.iter().flatten())
-        .filter(|container| container.restart_policy.as_deref() == Some("Always"))
-        .map(|container| container.name.as_str())
-        .collect();
-    let is_done = |container: &ContainerState| {
-        container.started && sidecars.contains(&container.name.as_str())
-            || container.terminated().is_some_and(|end| end.exit_code == 0)
-    };
-    let initialized = observed
-        .state
-        .is_some_and(|state| state.init_containers.iter().all(is_done));
-    let ready = phase == Phase::Running
-        && main
-            .iter()
-            .all(|container: &ContainerStatus| container.ready);
-    let completed = phase == Phase::Succeeded;
-    let why = if completed {
-        Some("PodCompleted")
-    } else if phase == Phase::Failed {
-        Some("PodFailed")
-    } else {
-        Some("ContainersNotReady")
-    };
-    let unready: Vec<_> = main
-        .iter()
-        .filter(|container| !container.ready)
-        .map(|container| container.name.as_str())
-        .collect();
-    let done: Vec<_> = observed
-        .state
-        .iter()
-        .flat_map(|state| &state.init_containers)
-        .filter(|container| is_done(container))
-        .map(|container| container.name.as_str())
-        .collect();
-    let incomplete: Vec<_> = init
-        .iter()
-        .map(|container: &ContainerStatus| container.name.as_str())
-        .filter(|name| !done.contains(name))
-        .collect();
-    let message = |reason: &str| match reason {
-        "ContainersNotReady" => Some(format!(
-            "containers with unready status: [{}]",
-            unready.join(" ")
-        )),
-        "ContainersNotInitialized" => Some(format!(
-            "containers with incomplete status: [{}]",
-            incomplete.join(" ")
-        )),
-        _ => None,
-    };
-    let mut conditions = Vec::new();
-    let mut set = |kind: &str, is: bool, reason: Option<&str>| {
-        let status = if is { "True" } else { "False" };
-        let old = before
-            .conditions
-            .iter()
-            .flatten()
-            .find(|condition| condition.type_ == kind);
-        let since = old
-            .filter(|old| old.status == status)
-            .and_then(|old| old.last_transition_time.clone());
-        conditions.push(PodCondition {
-            type_: kind.to_owned(),
-            status: status.to_owned(),
-            reason: reason.filter(|_| !is).map(str::to_owned),
-            message: reason.filter(|_| !is).and_then(message),
-            last_transition_time: since.or(Some(Time(observed.now))),
-            ..PodCondition::default()
-        });
-    };
-    set("PodReadyToStartContainers", phase == Phase::Running, None);
-    set(
-        "Initialized",
-        initialized || completed,
-        Some("ContainersNotInitialized"),
-    );
-    set("Ready", ready, why);
-    set("ContainersReady", ready, why);
-    if !before
-        .conditions
-        .iter()
-        .flatten()
-        .any(|condition| condition.type_ == "PodScheduled")
-    {
-        set("PodScheduled", true, None);
-    }
-    // With the end that it explains: controllers must not take that for a failure of the job.
-    if let Some(why) = observed.state.and_then(|state| state.disruption.as_ref()) {
-        set("DisruptionTarget", true, None);
-        if let Some(condition) = conditions.last_mut() {
-            condition.reason = Some("TerminationByKubelet".to_owned());
-            condition.message = Some(why.clone());
-        }
-    }
-    // What others said about the pod stays.
-    let ours: Vec<String> = conditions
-        .iter()
-        .map(|condition| condition.type_.clone())
-        .collect();
-    conditions.extend(
-        before
-            .conditions
-            .into_iter()
-            .flatten()
-            .filter(|condition| !ours.contains(&condition.type_)),
-    );
+    let conditions = conditions(pod, observed, phase, &main);
     let address = observed.address.map(|address| address.to_string());
     PodStatus {
         phase: Some(phase.as_str().to_owned()),
@@ -180,6 +72,110 @@ pub(super) fn of(pod: &Pod, observed: &Observed<'_>) -> PodStatus {
         observed_generation: pod.metadata.generation,
         ..PodStatus::default()
     }
+}
+
+/// What is true of the pod as a whole.
+fn conditions(
+    pod: &Pod,
+    observed: &Observed<'_>,
+    phase: Phase,
+    main: &[ContainerStatus],
+) -> Vec<PodCondition> {
+    let before = || {
+        pod.status
+            .iter()
+            .flat_map(|status| status.conditions.iter().flatten())
+    };
+    let incomplete = incomplete(pod, observed);
+    let initialized = observed.state.is_some() && incomplete.is_empty();
+    let ready = phase == Phase::Running && main.iter().all(|container| container.ready);
+    let completed = phase == Phase::Succeeded;
+    let why = match phase {
+        Phase::Succeeded => Some("PodCompleted"),
+        Phase::Failed => Some("PodFailed"),
+        Phase::Pending | Phase::Running => Some("ContainersNotReady"),
+    };
+    let unready: Vec<_> = main
+        .iter()
+        .filter(|container| !container.ready)
+        .map(|container| container.name.as_str())
+        .collect();
+    let message = |reason: &str| match reason {
+        "ContainersNotReady" => Some(format!(
+            "containers with unready status: [{}]",
+            unready.join(" ")
+        )),
+        "ContainersNotInitialized" => Some(format!(
+            "containers with incomplete status: [{}]",
+            incomplete.join(" ")
+        )),
+        _ => None,
+    };
+    let mut conditions = Vec::new();
+    let mut set = |kind: &str, is: bool, reason: Option<&str>| {
+        let status = if is { "True" } else { "False" };
+        let old = before().find(|condition| condition.type_ == kind);
+        let since = old
+            .filter(|old| old.status == status)
+            .and_then(|old| old.last_transition_time.clone());
+        conditions.push(PodCondition {
+            type_: kind.to_owned(),
+            status: status.to_owned(),
+            reason: reason.filter(|_| !is).map(str::to_owned),
+            message: reason.filter(|_| !is).and_then(message),
+            last_transition_time: since.or(Some(Time(observed.now))),
+            ..PodCondition::default()
+        });
+    };
+    set("PodReadyToStartContainers", phase == Phase::Running, None);
+    set(
+        "Initialized",
+        initialized || completed,
+        Some("ContainersNotInitialized"),
+    );
+    set("Ready", ready, why);
+    set("ContainersReady", ready, why);
+    if !before().any(|condition| condition.type_ == "PodScheduled") {
+        set("PodScheduled", true, None);
+    }
+    // With the end that it explains: controllers must not take that for a failure of the job.
+    if let Some(why) = observed.state.and_then(|state| state.disruption.as_ref()) {
+        set("DisruptionTarget", true, None);
+        if let Some(condition) = conditions.last_mut() {
+            condition.reason = Some("TerminationByKubelet".to_owned());
+            condition.message = Some(why.clone());
+        }
+    }
+    // What others said about the pod stays.
+    let others = before().filter(|other| {
+        let ours = |own: &PodCondition| own.type_ == other.type_;
+        !conditions.iter().any(ours)
+    });
+    let others: Vec<_> = others.cloned().collect();
+    conditions.extend(others);
+    conditions
+}
+
+/// The init containers that the pod still waits for. A sidecar need only have started.
+fn incomplete<'a>(pod: &'a Pod, observed: &Observed<'_>) -> Vec<&'a str> {
+    let declared = pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.init_containers.iter().flatten());
+    let is_done = |container: &&Container| {
+        let known = observed.state.and_then(|state| {
+            let mut known = state.init_containers.iter();
+            known.find(|known| known.name == container.name)
+        });
+        known.is_some_and(|known| {
+            known.started && container.restart_policy.as_deref() == Some("Always")
+                || known.terminated().is_some_and(|end| end.exit_code == 0)
+        })
+    };
+    declared
+        .filter(|container| !is_done(container))
+        .map(|container| container.name.as_str())
+        .collect()
 }
 
 fn known(container: &ContainerState, pod: &Pod, observed: &Observed<'_>) -> ContainerStatus {
@@ -228,6 +224,7 @@ fn known(container: &ContainerState, pod: &Pod, observed: &Observed<'_>) -> Cont
                 && is_init(pod, &container.name)),
         started: Some(container.started),
         restart_count: i32::try_from(container.attempt).unwrap_or(i32::MAX),
+        stop_signal: spec.and_then(|spec| spec.stop_signal.clone()),
         state: Some(state),
         last_state: Some(
             container

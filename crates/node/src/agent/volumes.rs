@@ -12,13 +12,13 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown, lchown, symlink};
 use std::path::{Component, Path, PathBuf};
 
 use astrago_api::quantity::Amount;
-use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath, Pod, Volume};
+use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath, Volume, VolumeProjection};
 use kube::ResourceExt;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::fields::{self, Facts};
-use super::references::{Error, Objects, Result};
+use super::references::{Error, Kind, Objects, Result};
 use super::snapshots;
 use crate::layout::{self, PodDir};
 use crate::sandbox::identity;
@@ -41,105 +41,120 @@ type Files = BTreeMap<PathBuf, (Vec<u8>, u32)>;
 
 const MODE: i32 = 0o644;
 
-/// Makes all volumes of a pod, or brings those made of objects up to date.
-pub(super) fn make(
-    pod: &Pod,
-    dir: &PodDir,
-    data_dir: &Path,
-    snapshots: Option<&Path>,
-    host_folders: &[HostFolder],
-    facts: &Facts<'_>,
-    objects: &Objects,
-) -> Result<BTreeMap<String, Source>> {
-    let spec = pod.spec.as_ref();
-    let group = spec
-        .and_then(|spec| spec.security_context.as_ref())
-        .and_then(|context| context.fs_group);
-    let group = identity::given("fsGroup", group).map_err(Error::Identity)?;
-    let owner = identity::volume_owner(group);
-    let mut sources = BTreeMap::new();
-    for volume in spec
-        .into_iter()
-        .flat_map(|spec| spec.volumes.iter().flatten())
-    {
-        let path = dir.volume(&volume.name);
+/// What volumes are made of.
+pub(super) struct Volumes<'a> {
+    pub(super) dir: &'a PodDir,
+    pub(super) data_dir: &'a Path,
+    pub(super) snapshots: Option<&'a Path>,
+    pub(super) host_folders: &'a [HostFolder],
+    pub(super) facts: Facts<'a>,
+    pub(super) objects: &'a Objects,
+}
+
+impl Volumes<'_> {
+    /// Makes all volumes of the pod, or brings those made of objects up to date.
+    pub(super) fn make(&self) -> Result<BTreeMap<String, Source>> {
+        let Some(spec) = &self.facts.pod.spec else {
+            return Ok(BTreeMap::new());
+        };
+        let context = spec.security_context.as_ref();
+        let group = context.and_then(|context| context.fs_group);
+        let group = identity::given("fsGroup", group).map_err(Error::Identity)?;
+        let volumes = spec.volumes.iter().flatten();
+        volumes
+            .map(|volume| Ok((volume.name.clone(), self.one(volume, group)?)))
+            .collect()
+    }
+
+    fn one(&self, volume: &Volume, group: Option<u32>) -> Result<Source> {
+        let owner = identity::volume_owner(group);
+        let namespace = self.facts.pod.namespace().unwrap_or_default();
+        let refused = |problem| Error::Volume {
+            volume: volume.name.clone(),
+            problem,
+        };
         let failed = |source| Error::WriteVolume {
             volume: volume.name.clone(),
             source,
         };
-        let source = if let Some(files) = files(volume, facts, objects)? {
-            publish(&path, &files, owner).map_err(failed)?;
-            Source::Path {
-                path,
-                read_only: true,
-            }
+        let own = self.dir.volume(&volume.name);
+        let (path, read_only) = if let Some(files) = self.files(volume)? {
+            publish(&own, &files, owner).map_err(failed)?;
+            (own, true)
         } else if let Some(empty) = &volume.empty_dir {
-            let limit = empty
-                .size_limit
-                .as_ref()
-                .and_then(|size| Amount::try_from(size).ok());
-            let size = limit
-                .and_then(|limit| u64::try_from(limit.units_up()).ok())
-                .filter(|size| *size > 0);
             if empty.medium.as_deref() == Some("Memory") {
-                Source::Memory { size }
-            } else {
-                shared_folder(&path, owner, group.is_some()).map_err(failed)?;
-                Source::Path {
-                    path,
-                    read_only: false,
-                }
+                let limit = empty.size_limit.as_ref();
+                let limit = limit.and_then(|size| Amount::try_from(size).ok());
+                let size = limit.and_then(|limit| u64::try_from(limit.units_up()).ok());
+                let size = size.filter(|size| *size > 0);
+                return Ok(Source::Memory { size });
             }
+            shared_folder(&own, owner, group.is_some()).map_err(failed)?;
+            (own, false)
         } else if let Some(claim) = &volume.persistent_volume_claim {
-            let uid = objects.claim(&claim.claim_name)?;
-            let path = layout::claim(
-                data_dir,
-                &pod.namespace().unwrap_or_default(),
-                &claim.claim_name,
-                uid,
-            );
+            let uid = self.objects.claim(&claim.claim_name)?;
+            let path = layout::claim(self.data_dir, &namespace, &claim.claim_name, uid);
             shared_folder(&path, owner, group.is_some()).map_err(failed)?;
-            Source::Path {
-                path,
-                read_only: claim.read_only.unwrap_or(false),
-            }
+            (path, claim.read_only.unwrap_or(false))
         } else if let Some(csi) = &volume.csi {
-            let namespace = pod.namespace().unwrap_or_default();
-            let path =
-                snapshots::folder(snapshots, data_dir, &namespace, csi).map_err(|problem| {
-                    Error::Volume {
-                        volume: volume.name.clone(),
-                        problem,
-                    }
-                })?;
-            Source::Path {
-                path,
-                read_only: true,
-            }
+            let path = snapshots::folder(self.snapshots, self.data_dir, &namespace, csi);
+            (path.map_err(refused)?, true)
         } else if let Some(host) = &volume.host_path {
             let kind = host.type_.as_deref().unwrap_or_default();
-            let (folder, inside) =
-                host_path(&host.path, kind, host_folders).map_err(|problem| Error::Volume {
-                    volume: volume.name.clone(),
-                    problem,
-                })?;
-            Source::Host { folder, inside }
+            let found = host_path(&host.path, kind, self.host_folders);
+            let (folder, inside) = found.map_err(refused)?;
+            return Ok(Source::Host { folder, inside });
         } else {
-            let problem = "this node has configMap, secret, projected, downwardAPI, emptyDir, persistentVolumeClaim and hostPath volumes only".to_owned();
-            return Err(Error::Volume {
-                volume: volume.name.clone(),
-                problem,
-            });
+            let problem = "this node has configMap, secret, projected, downwardAPI, emptyDir, persistentVolumeClaim and hostPath volumes only";
+            return Err(refused(problem.to_owned()));
         };
-        sources.insert(volume.name.clone(), source);
+        Ok(Source::Path { path, read_only })
     }
-    Ok(sources)
+
+    /// The files of a volume that is made of objects; `None` for other volumes.
+    fn files(&self, volume: &Volume) -> Result<Option<Files>> {
+        let mut content = Content {
+            volume: &volume.name,
+            facts: &self.facts,
+            objects: self.objects,
+            mode: MODE,
+            files: Files::new(),
+        };
+        if let Some(source) = &volume.config_map {
+            let (name, items) = (&source.name, source.items.as_deref());
+            content.mode = source.default_mode.unwrap_or(MODE);
+            content.object(Kind::ConfigMap, name, items, source.optional)?;
+        } else if let Some(source) = &volume.secret {
+            let name = source.secret_name.as_deref().unwrap_or_default();
+            content.mode = source.default_mode.unwrap_or(MODE);
+            content.object(Kind::Secret, name, source.items.as_deref(), source.optional)?;
+        } else if let Some(source) = &volume.downward_api {
+            content.mode = source.default_mode.unwrap_or(MODE);
+            content.fields(source.items.as_deref())?;
+        } else if let Some(projected) = &volume.projected {
+            content.mode = projected.default_mode.unwrap_or(MODE);
+            for source in projected.sources.iter().flatten() {
+                content.project(source)?;
+            }
+        } else {
+            return Ok(None);
+        }
+        Ok(Some(content.files))
+    }
 }
 
-/// The files of a volume that is made of objects; `None` for other volumes.
-fn files(volume: &Volume, facts: &Facts<'_>, objects: &Objects) -> Result<Option<Files>> {
-    let mut files = Files::new();
-    let mut add = |path: &str, bytes: Vec<u8>, mode: i32| {
+/// The files of a volume while they are being gathered.
+struct Content<'a> {
+    volume: &'a str,
+    facts: &'a Facts<'a>,
+    objects: &'a Objects,
+    /// Of files that have none of their own.
+    mode: i32,
+    files: Files,
+}
+
+impl Content<'_> {
+    fn add(&mut self, path: &str, bytes: Vec<u8>, mode: Option<i32>) -> Result<()> {
         let relative = Path::new(path);
         let proper = !path.is_empty()
             && relative
@@ -147,143 +162,90 @@ fn files(volume: &Volume, facts: &Facts<'_>, objects: &Objects) -> Result<Option
                 .all(|part| matches!(part, Component::Normal(_)))
             && !path.starts_with("..");
         if !proper {
-            let problem = format!("{path:?} is not a relative path without \"..\"");
             return Err(Error::Volume {
-                volume: volume.name.clone(),
-                problem,
+                volume: self.volume.to_owned(),
+                problem: format!("{path:?} is not a relative path without \"..\""),
             });
         }
-        files.insert(relative.to_owned(), (bytes, mode.unsigned_abs() & 0o777));
+        let mode = mode.unwrap_or(self.mode).unsigned_abs() & 0o777;
+        self.files.insert(relative.to_owned(), (bytes, mode));
         Ok(())
-    };
-    if let Some(source) = &volume.config_map {
-        let data = objects.config_map(&source.name, source.optional.unwrap_or(false))?;
-        keys(
-            ("ConfigMap", &source.name),
-            data,
-            source.items.as_deref(),
-            source.optional,
-            source.default_mode.unwrap_or(MODE),
-            &mut add,
-        )?;
-    } else if let Some(source) = &volume.secret {
-        let name = source.secret_name.as_deref().unwrap_or_default();
-        let data = objects.secret(name, source.optional.unwrap_or(false))?;
-        keys(
-            ("Secret", name),
-            data,
-            source.items.as_deref(),
-            source.optional,
-            source.default_mode.unwrap_or(MODE),
-            &mut add,
-        )?;
-    } else if let Some(source) = &volume.downward_api {
-        downward(
-            source.items.as_deref(),
-            source.default_mode.unwrap_or(MODE),
-            facts,
-            &mut add,
-        )?;
-    } else if let Some(projected) = &volume.projected {
-        let mode = projected.default_mode.unwrap_or(MODE);
-        for source in projected.sources.iter().flatten() {
-            if let Some(source) = &source.config_map {
-                let data = objects.config_map(&source.name, source.optional.unwrap_or(false))?;
-                keys(
-                    ("ConfigMap", &source.name),
-                    data,
-                    source.items.as_deref(),
-                    source.optional,
-                    mode,
-                    &mut add,
-                )?;
-            }
-            if let Some(source) = &source.secret {
-                let data = objects.secret(&source.name, source.optional.unwrap_or(false))?;
-                keys(
-                    ("Secret", &source.name),
-                    data,
-                    source.items.as_deref(),
-                    source.optional,
-                    mode,
-                    &mut add,
-                )?;
-            }
-            if let Some(source) = &source.downward_api {
-                downward(source.items.as_deref(), mode, facts, &mut add)?;
-            }
-            if let Some(source) = &source.service_account_token
-                && let Some(token) = objects.token(source)
-            {
-                add(&source.path, token.as_bytes().to_vec(), mode)?;
-            }
-        }
-    } else {
-        return Ok(None);
     }
-    Ok(Some(files))
-}
 
-fn keys(
-    (kind, name): (&'static str, &str),
-    data: Option<&BTreeMap<String, Vec<u8>>>,
-    items: Option<&[KeyToPath]>,
-    optional: Option<bool>,
-    mode: i32,
-    add: &mut impl FnMut(&str, Vec<u8>, i32) -> Result<()>,
-) -> Result<()> {
-    let Some(data) = data else { return Ok(()) };
-    let Some(items) = items.filter(|items| !items.is_empty()) else {
-        return data
-            .iter()
-            .try_for_each(|(key, bytes)| add(key, bytes.clone(), mode));
-    };
-    for item in items {
-        match data.get(&item.key) {
-            Some(bytes) => add(&item.path, bytes.clone(), item.mode.unwrap_or(mode))?,
-            None if optional == Some(true) => {}
-            None => {
-                return Err(Error::Key {
-                    kind,
-                    name: name.to_owned(),
-                    key: item.key.clone(),
-                });
-            }
+    fn project(&mut self, source: &VolumeProjection) -> Result<()> {
+        if let Some(source) = &source.config_map {
+            let (name, items) = (&source.name, source.items.as_deref());
+            self.object(Kind::ConfigMap, name, items, source.optional)?;
         }
+        if let Some(source) = &source.secret {
+            let (name, items) = (&source.name, source.items.as_deref());
+            self.object(Kind::Secret, name, items, source.optional)?;
+        }
+        if let Some(source) = &source.downward_api {
+            self.fields(source.items.as_deref())?;
+        }
+        if let Some(source) = &source.service_account_token
+            && let Some(token) = self.objects.token(source)
+        {
+            self.add(&source.path, token.as_bytes().to_vec(), None)?;
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-fn downward(
-    items: Option<&[DownwardAPIVolumeFile]>,
-    mode: i32,
-    facts: &Facts<'_>,
-    add: &mut impl FnMut(&str, Vec<u8>, i32) -> Result<()>,
-) -> Result<()> {
-    for item in items.into_iter().flatten() {
-        let spec = facts.pod.spec.as_ref();
-        let (path, value) = if let Some(field) = &item.field_ref {
-            (
-                field.field_path.clone(),
-                fields::field(facts, &field.field_path),
-            )
-        } else if let Some(selector) = &item.resource_field_ref {
-            let name = selector.container_name.as_deref().unwrap_or_default();
-            let container = spec
-                .into_iter()
-                .flat_map(|spec| &spec.containers)
-                .find(|container| container.name == name);
-            (
-                selector.resource.clone(),
-                container.and_then(|container| fields::resource(facts, container, selector)),
-            )
-        } else {
-            continue;
+    /// The keys of a ConfigMap or Secret: those that are named, or all.
+    fn object(
+        &mut self,
+        kind: Kind,
+        name: &str,
+        items: Option<&[KeyToPath]>,
+        optional: Option<bool>,
+    ) -> Result<()> {
+        let optional = optional.unwrap_or(false);
+        let Some(data) = self.objects.data(kind, name, optional)? else {
+            return Ok(());
         };
-        let value = value.ok_or(Error::Field { path })?;
-        add(&item.path, value.into_bytes(), item.mode.unwrap_or(mode))?;
+        let Some(items) = items.filter(|items| !items.is_empty()) else {
+            return data
+                .iter()
+                .try_for_each(|(key, bytes)| self.add(key, bytes.clone(), None));
+        };
+        for item in items {
+            match data.get(&item.key) {
+                Some(bytes) => self.add(&item.path, bytes.clone(), item.mode)?,
+                None if optional => {}
+                None => {
+                    return Err(Error::Key {
+                        kind,
+                        name: name.to_owned(),
+                        key: item.key.clone(),
+                    });
+                }
+            }
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn fields(&mut self, items: Option<&[DownwardAPIVolumeFile]>) -> Result<()> {
+        for item in items.into_iter().flatten() {
+            let (path, value) = if let Some(field) = &item.field_ref {
+                let value = fields::field(self.facts, &field.field_path);
+                (&field.field_path, value)
+            } else if let Some(selector) = &item.resource_field_ref {
+                let name = selector.container_name.as_deref().unwrap_or_default();
+                let spec = self.facts.pod.spec.as_ref();
+                let mut containers = spec.into_iter().flat_map(|spec| &spec.containers);
+                let value = containers
+                    .find(|container| container.name == name)
+                    .and_then(|container| fields::resource(self.facts, container, selector));
+                (&selector.resource, value)
+            } else {
+                continue;
+            };
+            let value = value.ok_or_else(|| Error::Field { path: path.clone() })?;
+            self.add(&item.path, value.into_bytes(), item.mode)?;
+        }
+        Ok(())
+    }
 }
 
 /// Replaces the content of a volume, if it is another one.

@@ -30,6 +30,8 @@ use crate::state::{State, Status};
 /// How long to wait before trying again what failed.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(30);
+/// How often at most the progress of a pull is told.
+const PULL_TOLD: Duration = Duration::from_secs(5);
 /// How often volumes are compared with the objects that they are made of.
 const REFRESH: Duration = Duration::from_secs(30);
 
@@ -87,7 +89,7 @@ impl Worker {
         }
     }
 
-    /// Works until the pod is gone, or until nobody is interested any more.
+    /// Works until the pod is gone, or until nobody is interested.
     pub(super) async fn run(mut self) {
         loop {
             let pod = self.pod.borrow_and_update().clone();
@@ -206,7 +208,7 @@ impl Worker {
                     self.report(pod, Some(&state), None).await?;
                     return Ok(Next::Wait);
                 }
-                if let Err(error) = self.start(pod).await {
+                if let Err(error) = self.start(pod, state.as_ref()).await {
                     let message = crate::sandbox::process::chain(&error);
                     self.node.events.warn(pod, error.event(), &message).await;
                     self.report(pod, state.as_ref(), Some((error.reason(), message)))
@@ -281,12 +283,12 @@ impl Worker {
     }
 
     /// Starts the pod's supervisor, after everything that it needs has been made.
-    async fn start(&mut self, pod: &Arc<Pod>) -> Result<(), Error> {
+    async fn start(&mut self, pod: &Arc<Pod>, state: Option<&State>) -> Result<(), Error> {
         if !self.dir.spec().exists() && self.node.facts.disk.is_short() {
             return Err(Error::DiskPressure);
         }
         if !is_prepared(&self.dir) {
-            prepare::pod(&self.node, pod, &self.dir).await?;
+            self.prepare(pod, state).await?;
         }
         let _slot = self.node.launches.acquire().await.ok();
         let (node, dir) = (Arc::clone(&self.node), self.dir.clone());
@@ -314,6 +316,32 @@ impl Worker {
             self.deadline = Some(seconds);
         }
         Ok(())
+    }
+
+    /// Makes what the pod needs. Tells meanwhile, now and then, how far the pull of an image is.
+    async fn prepare(&mut self, pod: &Pod, state: Option<&State>) -> Result<(), Error> {
+        let (sender, mut pulling) = watch::channel(None);
+        let (node, dir) = (Arc::clone(&self.node), self.dir.clone());
+        let mut preparing = std::pin::pin!(prepare::pod(&node, pod, &dir, &sender));
+        let mut due = tokio::time::Instant::now();
+        loop {
+            let news = async {
+                tokio::time::sleep_until(due).await;
+                pulling.changed().await
+            };
+            tokio::select! {
+                prepared = &mut preparing => return prepared,
+                _ = news => {}
+            }
+            let Some((image, progress)) = pulling.borrow_and_update().clone() else {
+                continue;
+            };
+            let message = format!("pulling image {image}: {progress}");
+            // Waited for, so that it cannot overtake what is told later. If it fails, that will be told.
+            let waiting = Some(("ContainerCreating", message));
+            let _ = self.report(pod, state, waiting).await;
+            due = tokio::time::Instant::now() + PULL_TOLD;
+        }
     }
 
     /// Brings volumes made of objects up to date.
@@ -444,7 +472,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes the object away, as the one who ran it.
+    /// Deletes the object, as only its node may.
     async fn delete(&self, pod: &Pod) -> kube::Result<()> {
         let api: Api<Pod> = Api::namespaced(
             self.node.client.clone(),
@@ -471,7 +499,7 @@ impl Worker {
     }
 }
 
-/// Ends a pod that the API does not know (any more), and takes away everything but its logs.
+/// Ends a pod that the API does not (or no longer) know, and removes everything but its logs.
 pub(super) async fn bury(node: Arc<Node>, dir: PodDir, uid: String) {
     let begun = Instant::now();
     for attempt in 0.. {

@@ -122,7 +122,7 @@ struct Keeper {
     bridges: OwnedFd,
     signals: SignalFd,
     changes: Changes,
-    /// Ends when nobody needs the way out any more.
+    /// Ends when nobody needs the way out any longer.
     waiter: Pid,
     pasta: Option<Pid>,
     host: Host,

@@ -1,5 +1,6 @@
 //! The part of an image's configuration that running it needs.
 
+use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
 /// Defaults that an image gives to containers. The host image gives none.
@@ -12,6 +13,7 @@ pub struct Config {
     /// `user`, `uid`, `user:group` or `uid:gid`; names are looked up in the image's own files.
     pub user: Option<String>,
     pub working_dir: Option<String>,
+    /// `SIGINT`, `INT` or a number, as Docker takes them.
     pub stop_signal: Option<String>,
 }
 
@@ -26,11 +28,36 @@ impl Config {
         };
         [first, rest].concat()
     }
+
+    /// The name of the signal that ends a container, if there is one of that name or number.
+    pub fn stop_signal(&self) -> Option<String> {
+        let given = self.stop_signal.as_ref()?.to_uppercase();
+        let signal = match given.parse::<i32>() {
+            Ok(number) => Signal::try_from(number),
+            Err(_) if given.starts_with("SIG") => given.parse(),
+            Err(_) => format!("SIG{given}").parse(),
+        };
+        Some(signal.ok()?.as_str().to_owned())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[rstest::rstest]
+    #[case::full("SIGQUIT", Some("SIGQUIT"))]
+    #[case::short("int", Some("SIGINT"))]
+    #[case::number("10", Some("SIGUSR1"))]
+    #[case::real_time("SIGRTMIN+3", None)]
+    #[case::nonsense("stop it", None)]
+    fn a_stop_signal_is_read_as_docker_does(#[case] given: &str, #[case] want: Option<&str>) {
+        let config = Config {
+            stop_signal: Some(given.to_owned()),
+            ..Config::default()
+        };
+        assert_eq!(config.stop_signal().as_deref(), want);
+    }
 
     #[rstest::rstest]
     #[case::nothing_given(&[], &[], &["/entry", "image-argument"])]

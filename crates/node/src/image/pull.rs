@@ -1,6 +1,7 @@
 //! Pulling: from a reference to unpacked layers.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -31,6 +32,20 @@ pub struct Progress {
     pub layers_done: usize,
     pub bytes: u64,
     pub bytes_done: u64,
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mebibytes = |bytes: u64| bytes.div_ceil(1 << 20);
+        write!(
+            f,
+            "{} of {} layers, {} of {} MiB",
+            self.layers_done,
+            self.layers,
+            mebibytes(self.bytes_done),
+            mebibytes(self.bytes)
+        )
+    }
 }
 
 /// Layers that are fetched at the same time, over all images.
@@ -72,7 +87,7 @@ impl Images {
     /// Finds an image here or in its registry, and makes sure that it is unpacked.
     ///
     /// An image that came with credentials is handed only to those who show some with which it
-    /// was had; others must convince the registry first, even if nothing is downloaded any more.
+    /// was had; others must convince the registry first, even if nothing more is downloaded.
     pub async fn resolve(
         &self,
         image: &str,

@@ -39,7 +39,7 @@ pub(super) struct Registry {
     _guard: Option<Guard>,
 }
 
-/// What is to be had from the registry.
+/// What the registry has.
 pub(super) struct Remote {
     pub(super) config: Config,
     /// Bottom first: the blob, and the digest of what it decompresses to.
@@ -232,7 +232,7 @@ fn config(protocol: ClientProtocol, proxy: Option<String>) -> ClientConfig {
     }
 }
 
-/// A descriptor may name other places to fetch from; a manifest shall not make us call those.
+/// A descriptor may name other places to fetch from; a manifest must not make us call those.
 fn without_urls(descriptor: &OciDescriptor) -> OciDescriptor {
     OciDescriptor {
         urls: None,

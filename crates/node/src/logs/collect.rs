@@ -1,4 +1,4 @@
-//! Deleting logs that nobody needs any more.
+//! Deleting logs that are no longer needed.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -22,13 +22,13 @@ use super::{Stream, tail};
 pub struct Options {
     /// Go on until the container has ended.
     pub follow: bool,
-    /// Begin with the last so many lines.
+    /// Begin with this many lines from the end.
     pub tail: Option<u64>,
     /// Leave out what is older.
     pub since: Option<Timestamp>,
     /// Put the time before each line.
     pub timestamps: bool,
-    /// End after so many bytes of output.
+    /// End after this many bytes of output.
     pub limit_bytes: Option<u64>,
     /// One of the two streams only.
     pub stream: Option<Stream>,
@@ -205,7 +205,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Nothing will be written to this attempt's log any more.
+    /// Nothing more will be written to this attempt's log.
     fn has_ended(&self) -> io::Result<bool> {
         if files::attempts(&self.directory)?
             .last()

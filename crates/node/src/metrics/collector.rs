@@ -302,7 +302,6 @@ mod tests {
         };
         let container = ContainerStats {
             name: "node".into(),
-            pid: None,
             usage,
         };
         let counters = Stats {

@@ -22,7 +22,6 @@ fn supervise(listener: UnixListener) {
             };
             let container = ContainerStats {
                 name: "main".into(),
-                pid: None,
                 usage,
             };
             let stats = Stats {

@@ -191,7 +191,7 @@ impl Changes {
         Ok(Self(socket))
     }
 
-    /// Takes all news. What they say does not matter: whoever waits looks anew.
+    /// Reads all messages. What they say does not matter: whoever waits looks again.
     pub(crate) fn drain(&self) {
         // Too many to keep is an error, and news as well.
         while self.0.recv_from_full().is_ok() {}

@@ -99,7 +99,7 @@ fn interface(uid: &str, attempt: u32) -> String {
 
 /// The right to change the bridges, which one process has at a time.
 fn turn(bridges: BorrowedFd<'_>) -> io::Result<Flock<File>> {
-    // Opened anew: all supervisors share what they were given, and would share its lock.
+    // Opened again: all supervisors share what they were given, and would share its lock.
     let own = File::open(format!("/proc/self/fd/{}", bridges.as_raw_fd()))?;
     Flock::lock(own, FlockArg::LockExclusive).map_err(|(_, errno)| errno.into())
 }

@@ -7,7 +7,7 @@
 //!                          │ enters the namespaces
 //!                          └ fork(parent = supervisor) ──> program: limits, exec
 //! ```
-//! Both are children of the supervisor, which so learns how the program itself ended. PID 1 of the
+//! Both are children of the supervisor, which thus learns how the program itself ended. PID 1 of the
 //! container's PID namespace is [`init`]. All say what happens over one pipe as [`Message`]s; its end
 //! without a failure means that the program runs.
 
@@ -75,7 +75,7 @@ pub(crate) fn start(
     let identity = Identity::choose(container);
     let [init, program] = launch(|report| {
         let root = build(container, pod, group, identity)?;
-        let failed = Error::kernel("create a pipe");
+        let failed = Error::system("create a pipe");
         let (ready, go) = pipe2(OFlag::O_CLOEXEC).map_err(&failed)?;
         let (entered, inside) = pipe2(OFlag::O_CLOEXEC).map_err(&failed)?;
         let flags = CloneFlags::CLONE_NEWUSER
@@ -163,7 +163,7 @@ impl Spaces {
     ) -> Result<Step> {
         hide()?;
         for (space, kind) in self.0 {
-            setns(space, kind).map_err(Error::kernel("enter the container's namespaces"))?;
+            setns(space, kind).map_err(Error::system("enter the container's namespaces"))?;
         }
         if let Some(pid) =
             sys::fork_into(CloneFlags::CLONE_PARENT).map_err(Error::system("create a process"))?
@@ -180,7 +180,7 @@ impl Spaces {
 /// the supervisor's memory and program.
 fn hide() -> Result<()> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)
-        .map_err(Error::errno("hide from the container"))
+        .map_err(Error::system("hide from the container"))
 }
 
 /// A user namespace with the ids that `apply` gives it, for mounts that map owners.
@@ -207,7 +207,7 @@ enum Step {
 fn launch<const COUNT: usize>(
     steps: impl FnOnce(&OwnedFd) -> Result<Step>,
 ) -> Result<[Pid; COUNT]> {
-    let (listen, report) = pipe2(OFlag::O_CLOEXEC).map_err(Error::kernel("create a pipe"))?;
+    let (listen, report) = pipe2(OFlag::O_CLOEXEC).map_err(Error::system("create a pipe"))?;
     let Some(builder) =
         sys::fork_into(CloneFlags::empty()).map_err(Error::system("create a process"))?
     else {
@@ -276,14 +276,14 @@ fn build(
     }
     // When memory is short, a container goes before anything of the machine.
     let _ = std::fs::write("/proc/self/oom_score_adj", "500");
-    unshare(CloneFlags::CLONE_NEWNS).map_err(Error::kernel("create a mount namespace"))?;
+    unshare(CloneFlags::CLONE_NEWNS).map_err(Error::system("create a mount namespace"))?;
     Ok(rootfs::build(container, pod, identity)?)
 }
 
 /// The container's own part: its view of the file system.
 fn enter(container: &ContainerSpec, root: &Path, identity: Identity) -> Result<()> {
-    setsid().map_err(Error::kernel("create a session"))?;
-    let failed = Error::kernel("enter the root folder");
+    setsid().map_err(Error::system("create a session"))?;
+    let failed = Error::system("enter the root folder");
     let bind = MsFlags::MS_BIND | MsFlags::MS_REC;
     // As the owner of the pod's folder, which nobody else may pass.
     mount(Some(root), root, None::<&str>, bind, None::<&str>).map_err(&failed)?;
@@ -303,7 +303,7 @@ fn enter(container: &ContainerSpec, root: &Path, identity: Identity) -> Result<(
 /// The container's root user has its rights only once the process has its id.
 fn become_root(identity: Identity) -> Result<()> {
     if identity == Identity::Range {
-        let failed = Error::kernel("become root of the container");
+        let failed = Error::system("become root of the container");
         setgroups(&[]).map_err(&failed)?;
         let (group, user) = (Gid::from_raw(0), Uid::from_raw(0));
         setresgid(group, group, group).map_err(&failed)?;
@@ -322,7 +322,7 @@ fn processes() -> Result<()> {
         Mode::empty(),
         ResolveFlags::NO_SYMLINKS,
     )
-    .map_err(Error::errno("find /proc in the root folder"))?;
+    .map_err(Error::system("find /proc in the root folder"))?;
     let quiet = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     mount(
         Some("proc"),
@@ -331,11 +331,11 @@ fn processes() -> Result<()> {
         quiet,
         None::<&str>,
     )
-    .map_err(Error::kernel(
+    .map_err(Error::system(
         "mount /proc (is /proc of this machine itself masked?)",
     ))?;
     drop(at);
-    let failed = Error::kernel("mask /proc");
+    let failed = Error::system("mask /proc");
     for name in [
         "kcore",
         "keys",
@@ -412,9 +412,9 @@ fn protect(container: &ContainerSpec) -> Result<()> {
 /// Gives up all rights that the container's user does not have.
 fn surrender(container: &ContainerSpec, identity: Identity) -> Result<()> {
     let keep = capabilities::of(container);
-    capabilities::bound(keep).map_err(Error::errno("drop capabilities"))?;
+    capabilities::bound(keep).map_err(Error::system("drop capabilities"))?;
     if identity == Identity::Range {
-        let failed = Error::kernel("change the user");
+        let failed = Error::system("change the user");
         let groups: Vec<_> = container
             .groups
             .iter()
@@ -429,8 +429,8 @@ fn surrender(container: &ContainerSpec, identity: Identity) -> Result<()> {
         setresgid(group, group, group).map_err(&failed)?;
         setresuid(user, user, user).map_err(&failed)?;
     }
-    capabilities::limit(keep).map_err(Error::errno("drop capabilities"))?;
-    rustix::thread::set_no_new_privs(true).map_err(Error::errno("forbid new rights"))?;
+    capabilities::limit(keep).map_err(Error::system("drop capabilities"))?;
+    rustix::thread::set_no_new_privs(true).map_err(Error::system("forbid new rights"))?;
     seccomp::apply()?;
     Ok(())
 }
@@ -469,16 +469,16 @@ fn execute(
             connect(&input, &output, &error)?;
         }
         Streams::Terminal(terminal) => {
-            setsid().map_err(Error::kernel("create a session"))?;
+            setsid().map_err(Error::system("create a session"))?;
             sys::control_terminal(&terminal).map_err(Error::system("take the terminal"))?;
             connect(&terminal, &terminal, &terminal)?;
         }
     }
     if let Some(pids) = container.limits.pids {
         // Counted per user namespace, so this holds for the container alone, with cgroups or without.
-        setrlimit(Resource::RLIMIT_NPROC, pids, pids).map_err(Error::kernel("limit processes"))?;
+        setrlimit(Resource::RLIMIT_NPROC, pids, pids).map_err(Error::system("limit processes"))?;
     }
-    setrlimit(Resource::RLIMIT_CORE, 0, 0).map_err(Error::kernel("forbid core dumps"))?;
+    setrlimit(Resource::RLIMIT_CORE, 0, 0).map_err(Error::system("forbid core dumps"))?;
     // Ours are closed by then anyway; this is for those that whoever started us left open.
     sys::close_range(3, u32::MAX, true).map_err(Error::system("close descriptors"))?;
     sys::reset_signals().map_err(Error::system("reset signals"))?;
@@ -513,7 +513,7 @@ fn execute(
 }
 
 fn connect(input: &OwnedFd, output: &OwnedFd, error: &OwnedFd) -> Result<()> {
-    let failed = Error::kernel("connect standard streams");
+    let failed = Error::system("connect standard streams");
     dup2_stdin(input.as_fd()).map_err(&failed)?;
     dup2_stdout(output.as_fd()).map_err(&failed)?;
     dup2_stderr(error.as_fd()).map_err(&failed)
@@ -576,21 +576,10 @@ impl Error {
         )
     }
 
-    fn system(action: &'static str) -> impl Fn(io::Error) -> Self {
-        move |source| Self::System { action, source }
-    }
-
-    fn kernel(action: &'static str) -> impl Fn(nix::errno::Errno) -> Self {
-        move |errno| Self::System {
+    fn system<E: Into<io::Error>>(action: &'static str) -> impl Fn(E) -> Self {
+        move |error| Self::System {
             action,
-            source: errno.into(),
-        }
-    }
-
-    fn errno(action: &'static str) -> impl Fn(rustix::io::Errno) -> Self {
-        move |errno| Self::System {
-            action,
-            source: errno.into(),
+            source: error.into(),
         }
     }
 }

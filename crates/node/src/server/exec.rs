@@ -127,7 +127,7 @@ async fn run(
             ended = exit.wait() => break ended,
             () = &mut inputs, if is_fed => is_fed = false,
             _ = &mut outputs, if is_read => is_read = false,
-            // Nobody listens any more: leaving closes the supervisor's socket.
+            // Nobody listens any longer: leaving closes the supervisor's socket.
             () = output.closed() => break Ended::Failed("the connection was closed".to_owned()),
         }
     };
@@ -177,7 +177,7 @@ async fn feed(
                 if let Some(pipe) = &mut stdin
                     && pipe.write_all(&bytes).await.is_err()
                 {
-                    // The program does not read any more; it may still be writing.
+                    // The program no longer reads; it may still be writing.
                     stdin = None;
                 }
             }

@@ -27,7 +27,7 @@ pub(crate) enum Step {
     BackOff(Which, Timestamp),
     /// Ask these running sidecars to end: the containers they served are done.
     StopSidecars,
-    /// Nothing will happen any more.
+    /// Nothing more will happen.
     Finish(Phase),
 }
 

@@ -47,6 +47,7 @@ pub(super) struct Live {
     pub(super) output: Output,
     /// A limit that has to be watched because no cgroup does, and when to look next.
     memory: Option<(u64, Instant)>,
+    stop_signal: Signal,
     exhausted: bool,
     message: Option<PathBuf>,
     kills_before: u64,
@@ -113,6 +114,11 @@ impl Live {
             end: None,
             group,
             probes: Probes::new(container),
+            stop_signal: container
+                .stop_signal
+                .as_ref()
+                .and_then(|name| name.parse().ok())
+                .unwrap_or(Signal::SIGTERM),
             kill_at: None,
             stopping: false,
             stop_reason: None,
@@ -120,6 +126,11 @@ impl Live {
             message,
             kills_before,
         })
+    }
+
+    /// Asks its program to end, in the way that it wants to be asked.
+    pub(super) fn ask(&self) {
+        self.signal(self.stop_signal);
     }
 
     /// Sends a signal to its program; SIGKILL is for all of it.

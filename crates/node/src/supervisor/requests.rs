@@ -10,14 +10,20 @@ use nix::unistd::Pid;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::lifecycle::Which;
+use super::live::Live;
 use super::run::Supervisor;
 use crate::control::{Channel, ContainerStats, Exec, Failure, Request, Response, Stats, Usage};
 use crate::sandbox::cgroup::PodGroup;
 use crate::sandbox::process::{self, Streams};
+use crate::sandbox::terminal;
+use crate::spec::ContainerSpec;
 use crate::state::State;
 
 /// How long a caller may take to say what it wants; it is a program on this machine.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Why a request is refused.
+type Refusal = (Failure, String);
 
 /// Those who stay connected.
 #[derive(Default)]
@@ -28,19 +34,16 @@ pub(super) struct Callers {
 
 impl Callers {
     /// What to watch for a caller that leaves while its command runs.
-    pub(super) fn sources(&self) -> Vec<(Pid, BorrowedFd<'_>)> {
+    pub(super) fn sources(&self) -> impl Iterator<Item = (Pid, BorrowedFd<'_>)> {
         self.commands
             .iter()
             .map(|(pid, channel)| (*pid, channel.as_fd()))
-            .collect()
     }
 
-    /// Kills the commands of callers that left: nobody reads what they write.
-    pub(super) fn hang_up(&mut self, gone: &[Pid]) {
-        for pid in gone {
-            self.commands.remove(pid);
-            let _ = killpg(*pid, Signal::SIGKILL);
-        }
+    /// Kills the command of a caller that left: nobody reads what it writes.
+    pub(super) fn hang_up(&mut self, pid: Pid) {
+        self.commands.remove(&pid);
+        let _ = killpg(pid, Signal::SIGKILL);
     }
 
     /// Tells a caller that its command ended; whether the process was such a command.
@@ -115,10 +118,14 @@ impl Supervisor {
                     let _ = channel.send(&Response::Done, &[socket.as_fd()]);
                     return;
                 }
-                Err(error) => Response::Failed {
-                    reason: Failure::Internal,
-                    message: error.to_string(),
-                },
+                Err(error) => failed(internal(error)),
+            },
+            Request::Terminal { container } => match self.terminal(&container) {
+                Ok((near, far)) => {
+                    let _ = channel.send(&Response::Done, &[near.as_fd(), far.as_fd()]);
+                    return;
+                }
+                Err(refusal) => failed(refusal),
             },
             Request::Exec(exec) => match self.exec(&exec, descriptors) {
                 Ok(pid) => {
@@ -129,35 +136,20 @@ impl Supervisor {
                     }
                     return;
                 }
-                Err((reason, message)) => Response::Failed { reason, message },
+                Err(refusal) => failed(refusal),
             },
         };
         let _ = channel.send(&response, &[]);
     }
 
-    fn exec(&self, exec: &Exec, descriptors: Vec<OwnedFd>) -> Result<Pid, (Failure, String)> {
+    fn exec(&self, exec: &Exec, descriptors: Vec<OwnedFd>) -> Result<Pid, Refusal> {
         if exec.argv.is_empty() || descriptors.len() != exec.descriptors() {
             return Err((
                 Failure::Invalid,
                 "a command and its descriptors are needed".to_owned(),
             ));
         }
-        let which = self.find(&exec.container).ok_or_else(|| {
-            (
-                Failure::NoSuchContainer,
-                format!(
-                    "container {} is not found in pod {}",
-                    exec.container, self.spec.name
-                ),
-            )
-        })?;
-        let live = self.live.get(&which).ok_or_else(|| {
-            (
-                Failure::NotRunning,
-                format!("container {} is not running", exec.container),
-            )
-        })?;
-        let internal = |error: std::io::Error| (Failure::Internal, error.to_string());
+        let (container, live) = self.running(&exec.container)?;
         let mut descriptors = descriptors.into_iter();
         let mut stream = |sent: bool| match sent.then(|| descriptors.next()).flatten() {
             Some(descriptor) => Ok(descriptor),
@@ -176,7 +168,6 @@ impl Supervisor {
                 error: stream(exec.stderr).map_err(internal)?,
             }
         };
-        let container = self.spec_of(which);
         let mut env = container.env.clone();
         for (name, value) in &exec.env {
             env.retain(|(known, _)| known != name);
@@ -200,10 +191,14 @@ impl Supervisor {
         })
     }
 
+    fn terminal(&self, container: &str) -> Result<(OwnedFd, OwnedFd), Refusal> {
+        let (container, live) = self.running(container)?;
+        terminal::open_in(container, live.processes.program).map_err(internal)
+    }
+
     fn stats(&self) -> Stats {
         let containers = self.live.iter().map(|(which, live)| ContainerStats {
             name: self.spec_of(*which).name.clone(),
-            pid: None,
             usage: live.usage(),
         });
         let pod = self
@@ -216,8 +211,20 @@ impl Supervisor {
         }
     }
 
+    fn running(&self, name: &str) -> Result<(&ContainerSpec, &Live), Refusal> {
+        let which = self.find(name).ok_or_else(|| {
+            let message = format!("container {name} is not found in pod {}", self.spec.name);
+            (Failure::NoSuchContainer, message)
+        })?;
+        let live = self.live.get(&which).ok_or_else(|| {
+            let message = format!("container {name} is not running");
+            (Failure::NotRunning, message)
+        })?;
+        Ok((self.spec_of(which), live))
+    }
+
     fn find(&self, name: &str) -> Option<Which> {
-        let at = |containers: &[crate::spec::ContainerSpec]| {
+        let at = |containers: &[ContainerSpec]| {
             containers
                 .iter()
                 .position(|container| container.name == name)
@@ -226,4 +233,12 @@ impl Supervisor {
             .map(Which::Main)
             .or_else(|| at(&self.spec.init_containers).map(Which::Init))
     }
+}
+
+fn internal(error: impl std::fmt::Display) -> Refusal {
+    (Failure::Internal, error.to_string())
+}
+
+fn failed((reason, message): Refusal) -> Response {
+    Response::Failed { reason, message }
 }

@@ -62,6 +62,20 @@ pub(super) enum Hook {
     PreStop,
 }
 
+/// Who woke the supervisor.
+#[derive(Clone, Copy)]
+enum Woken {
+    Signal,
+    /// Somebody new at the control socket.
+    Caller,
+    /// A stream of a container.
+    Output(Which, usize),
+    /// A pod that reports its progress.
+    Report,
+    /// The caller of a command that runs.
+    HungUp(Pid),
+}
+
 impl Supervisor {
     /// Takes up the pod where the last supervisor left it.
     pub(super) fn new(
@@ -89,9 +103,9 @@ impl Supervisor {
         mask.add(Signal::SIGCHLD);
         mask.add(Signal::SIGTERM);
         mask.thread_block()
-            .map_err(Error::kernel("block signals"))?;
+            .map_err(Error::system("block signals"))?;
         let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
-            .map_err(Error::kernel("listen for signals"))?;
+            .map_err(Error::system("listen for signals"))?;
         let listener = control::listen(pod.path())?;
         listener
             .set_nonblocking(true)
@@ -273,7 +287,7 @@ impl Supervisor {
         }
     }
 
-    /// SIGTERM, after the hook that wants to run before it.
+    /// Asks a container to end, after the hook that wants to run before it.
     fn terminate(&mut self, which: Which) {
         if let Some(live) = self.live.get_mut(&which) {
             live.stopping = true;
@@ -281,7 +295,7 @@ impl Supervisor {
         let handler = self.spec_of(which).pre_stop.clone();
         let hooked = handler.is_some_and(|handler| self.hook(which, Hook::PreStop, &handler));
         if !hooked && let Some(live) = self.live.get(&which) {
-            live.signal(Signal::SIGTERM);
+            live.ask();
         }
     }
 
@@ -299,69 +313,56 @@ impl Supervisor {
 
     /// Waits for the next thing to happen, and takes it in.
     fn wait(&mut self) -> Result<()> {
-        let timeout = self.timeout();
-        let mut sources = vec![
-            PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.listener.as_fd(), PollFlags::POLLIN),
-        ];
-        let mut pipes = Vec::new();
-        for (which, live) in &self.live {
-            for (index, stream) in live.output.streams.iter().enumerate() {
-                if let Some(stream) = stream {
-                    pipes.push((*which, index));
-                    sources.push(PollFd::new(stream.as_fd(), PollFlags::POLLIN));
+        for woken in self.poll()? {
+            match woken {
+                Woken::Signal => self.signalled()?,
+                Woken::Caller => self.serve(),
+                Woken::Output(which, index) => {
+                    if let Some(live) = self.live.get_mut(&which) {
+                        live.output.take(index);
+                    }
                 }
+                Woken::Report => {
+                    if let Some(relay) = &mut self.relay {
+                        relay.hand_over();
+                    }
+                }
+                Woken::HungUp(pid) => self.callers.hang_up(pid),
             }
-        }
-        let relay = self.relay.as_ref().and_then(Relay::source);
-        sources.extend(relay.map(|relay| PollFd::new(relay, PollFlags::POLLIN)));
-        let before_callers = sources.len();
-        let callers = self.callers.sources();
-        sources.extend(
-            callers
-                .iter()
-                .map(|(_, fd)| PollFd::new(*fd, PollFlags::POLLIN)),
-        );
-        match poll(&mut sources, timeout) {
-            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-            Err(errno) => return Err(Error::kernel("wait")(errno)),
-        }
-        let woken: Vec<bool> = sources
-            .iter()
-            .map(|source| source.any().unwrap_or(false))
-            .collect();
-        let gone: Vec<Pid> = callers
-            .iter()
-            .zip(woken.iter().skip(before_callers))
-            .filter(|(_, woken)| **woken)
-            .map(|((pid, _), _)| *pid)
-            .collect();
-        let reporting = relay.is_some() && woken[before_callers - 1];
-        drop(sources);
-        for ((which, index), _) in pipes
-            .iter()
-            .zip(woken.iter().skip(2))
-            .filter(|(_, woken)| **woken)
-        {
-            if let Some(live) = self.live.get_mut(which) {
-                live.output.take(*index);
-            }
-        }
-        self.callers.hang_up(&gone);
-        if woken[0] {
-            self.signalled()?;
-        }
-        if woken[1] {
-            self.serve();
         }
         if let Some(relay) = &mut self.relay {
             relay.tick(Instant::now());
-            if reporting {
-                relay.hand_over();
-            }
         }
         self.clocks();
         Ok(())
+    }
+
+    /// Who has something to say: output first, for a signal may be the end of who wrote it.
+    fn poll(&self) -> Result<Vec<Woken>> {
+        let mut sources = Vec::new();
+        for (which, live) in &self.live {
+            for (index, stream) in live.output.streams.iter().enumerate() {
+                let stream = stream.as_ref();
+                sources.extend(stream.map(|it| (Woken::Output(*which, index), it.as_fd())));
+            }
+        }
+        let callers = self.callers.sources();
+        sources.extend(callers.map(|(pid, fd)| (Woken::HungUp(pid), fd)));
+        sources.push((Woken::Signal, self.signals.as_fd()));
+        sources.push((Woken::Caller, self.listener.as_fd()));
+        let relay = self.relay.as_ref().and_then(Relay::source);
+        sources.extend(relay.map(|fd| (Woken::Report, fd)));
+        let mut polled: Vec<_> = sources
+            .iter()
+            .map(|(_, fd)| PollFd::new(*fd, PollFlags::POLLIN))
+            .collect();
+        match poll(&mut polled, self.timeout()) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(errno) => return Err(Error::system("wait")(errno)),
+        }
+        let all = sources.iter().zip(&polled);
+        let woken = all.filter(|(_, source)| source.any().unwrap_or(false));
+        Ok(woken.map(|((who, _), _)| *who).collect())
     }
 
     fn timeout(&self) -> PollTimeout {
@@ -390,7 +391,7 @@ impl Supervisor {
         while let Some(signal) = self
             .signals
             .read_signal()
-            .map_err(Error::kernel("read signals"))?
+            .map_err(Error::system("read signals"))?
         {
             if i32::try_from(signal.ssi_signo) == Ok(Signal::SIGTERM as i32) {
                 self.stop(self.spec.grace_seconds);
@@ -410,7 +411,7 @@ impl Supervisor {
             match hook {
                 Hook::PreStop => {
                     if let Some(live) = self.live.get(&which) {
-                        live.signal(Signal::SIGTERM);
+                        live.ask();
                     }
                 }
                 Hook::PostStart if code != 0 => self.restart(which, "failed postStart hook"),

@@ -278,3 +278,44 @@ async fn an_image_of_a_private_registry_is_pulled_with_the_pods_secret_and_run()
     clear(&plane, &["tenant", "stranger"]).await;
     agent.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pull_tells_how_far_it_is_and_the_images_stop_signal_is_obeyed() {
+    let plane = Plane::start().await;
+    let pull = |options: &mut astrago_node::Options| {
+        options.images = astrago_node::Images::Pull;
+        options.private_registries = true;
+    };
+    let Some(agent) = plane.agent_with(pull) else {
+        return;
+    };
+    let registry = Registry::start().await;
+    let config = json!({"StopSignal": "USR1"});
+    let upper = layer(&[("srv/model", b"weights")]);
+    let (_, layers) = registry.push("v1", &[shell_layer(), upper], &config);
+    let go = registry.hold(&layers[0]);
+    let image = format!("{}/image:v1", registry.address());
+    let script =
+        "trap 'echo saved; exit 0' USR1; echo up; while :; do read -t 0.05 < /dev/zero; done";
+    let more = |signal: Option<&str>| {
+        json!({"container": {"image": image, "lifecycle": {"stopSignal": signal},
+            "command": ["/bin/bash", "-c", script]}})
+    };
+    plane.pod("slow", "", more(None)).await;
+    let want = format!("pulling image {image}: ");
+    let waits = |pod: &Pod| format!("{:?}", pod.status).contains(&want);
+    plane.until("slow", "tells of the pull", waits).await;
+    go.notify_one();
+    let running = |pod: &Pod| phase(pod) == "Running" && plane.log(pod).contains("up");
+    let pod = plane.until("slow", "runs", running).await;
+    let containers = pod.status.clone().unwrap().container_statuses.unwrap();
+    assert_eq!(containers[0].stop_signal.as_deref(), Some("SIGUSR1"));
+    plane.delete("slow").await;
+    assert_eq!(plane.log(&pod), "up\nsaved\n");
+
+    plane.pod("wrong", "", more(Some("SIGNOTHING"))).await;
+    let refused = |pod: &Pod| format!("{:?}", pod.status).contains("is not a signal");
+    plane.until("wrong", "is refused", refused).await;
+    clear(&plane, &["wrong"]).await;
+    agent.end().await;
+}

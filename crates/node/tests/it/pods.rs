@@ -64,14 +64,14 @@ async fn a_terminal_in_a_sandbox_is_the_programs_own() {
     let kubelet = kubelet(&bench).await;
     for kubectl in kubectls() {
         // Job control needs a controlling terminal.
-        let program = "test -t 0 && set -m && sleep 0 & wait; stty size; echo done";
+        let program = "test -t 0 && set -m && sleep 0 & wait; stty size; test -c \"$(tty)\" && tty; echo done";
         let arguments = [
             "exec", "-it", "tty", "-c", "main", "--", "bash", "-c", program,
         ];
         let output = kubelet.in_terminal(&kubectl, &arguments).await;
         let shown = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{kubectl:?}: {shown}");
-        assert!(shown.contains("done\r\n"), "{shown}");
+        assert!(shown.contains("\r\n/dev/pts/0\r\ndone\r\n"), "{shown}");
         assert!(!shown.contains("no job control"), "{shown}");
     }
     drop(pod);

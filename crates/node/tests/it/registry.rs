@@ -10,8 +10,10 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use base64::Engine as _;
+use futures::StreamExt;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use tokio::sync::Notify;
 
 /// Cheap to clone; served until the test's runtime ends.
 #[derive(Clone, Default)]
@@ -25,6 +27,8 @@ struct Content {
     login: Option<(String, String)>,
     /// Blobs whose connection breaks in the middle, once each.
     breaking: Vec<String>,
+    /// Blobs that wait half-way until they may go on.
+    held: BTreeMap<String, Arc<Notify>>,
     /// Digests of blobs in the order of requests.
     requests: Vec<String>,
 }
@@ -54,6 +58,14 @@ impl Registry {
 
     pub(crate) fn break_once(&self, digest: &str) {
         self.0.lock().unwrap().breaking.push(digest.into());
+    }
+
+    /// Sends half of a blob, and the rest after the notice.
+    pub(crate) fn hold(&self, digest: &str) -> Arc<Notify> {
+        let go = Arc::new(Notify::new());
+        let held = &mut self.0.lock().unwrap().held;
+        held.insert(digest.into(), Arc::clone(&go));
+        go
     }
 
     pub(crate) fn blob_requests(&self) -> Vec<String> {
@@ -224,7 +236,7 @@ async fn blob(
     if let Some(refusal) = registry.refuse(&headers) {
         return refusal;
     }
-    let (bytes, breaks) = {
+    let (bytes, breaks, held) = {
         let mut content = registry.0.lock().unwrap();
         content.requests.push(digest.clone());
         let breaks = content
@@ -232,7 +244,8 @@ async fn blob(
             .iter()
             .position(|breaking| *breaking == digest);
         let breaks = breaks.map(|index| content.breaking.remove(index)).is_some();
-        (content.blobs.get(&digest).cloned(), breaks)
+        let held = content.held.remove(&digest);
+        (content.blobs.get(&digest).cloned(), breaks, held)
     };
     let Some(bytes) = bytes else {
         return StatusCode::NOT_FOUND.into_response();
@@ -250,6 +263,16 @@ async fn blob(
         })
         .unwrap_or(0_usize);
     let rest = bytes[offset..].to_vec();
+    if let Some(go) = held {
+        let (first, second) = rest.split_at(rest.len() / 2);
+        let (first, second) = (first.to_vec(), second.to_vec());
+        let first = futures::stream::iter([Ok::<_, std::io::Error>(first)]);
+        let second = futures::stream::once(async move {
+            go.notified().await;
+            Ok(second)
+        });
+        return Body::from_stream(first.chain(second)).into_response();
+    }
     if breaks {
         let half = rest[..rest.len() / 2].to_vec();
         let pieces = [Ok(half), Err(std::io::Error::other("the connection broke"))];

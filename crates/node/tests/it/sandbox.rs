@@ -1,8 +1,10 @@
 //! What a container sees and may do.
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::process::Command;
 
+use astrago_node::control::{Channel, Exec, Request, Response};
 use astrago_node::launch;
 use astrago_node::phase::Phase;
 use astrago_node::spec::{Handler, Limits, Mount, Network, Probe, RestartPolicy, Root};
@@ -297,6 +299,20 @@ fn a_pod_that_runs_may_be_given_less_time_and_not_more() {
     assert_eq!(state.reason.as_deref(), Some("DeadlineExceeded"));
 }
 
+#[test]
+fn a_container_is_asked_to_end_by_the_signal_that_it_names() {
+    let Some(bench) = Bench::new() else { return };
+    let script = "trap 'echo term' TERM; trap 'echo saved; exit 0' USR1; echo up; while :; do sleep 0.05; done";
+    let mut spec = bench.spec("named", script);
+    spec.containers[0].stop_signal = Some("SIGUSR1".into());
+    let pod = bench.start(spec);
+    pod.until_logged("main", 0, "up");
+    pod.stop(600);
+    let state = pod.finished();
+    assert_eq!(state.containers[0].terminated().unwrap().exit_code, 0);
+    assert_eq!(pod.log("main", 0), "up\nsaved\n");
+}
+
 /// As in `sh -c 'prepare; python train.py'`: whoever was started first need not listen.
 #[test]
 fn a_program_without_a_handler_is_ended_by_sigterm_and_what_it_started_is_asked_too() {
@@ -544,6 +560,70 @@ fn a_second_launch_of_the_same_pod_starts_nothing_and_nothing_is_left_at_the_end
                 .join(&pod.spec.uid)
                 .exists()
         );
+    }
+}
+
+/// A terminal has a name where its program can find it, and is no way out: the supervisor opens it for
+/// whoever asks, but in the container's own `/dev/pts` and never what was put in its place.
+#[test]
+fn a_terminal_is_one_of_the_containers_own() {
+    let Some(bench) = Bench::new() else { return };
+    let mut spec = bench.spec("terminal", "echo up; exec sleep 600");
+    spec.containers[0].user = 7;
+    // Nothing, a file, a pipe, and links to the real thing in the place of the real thing.
+    let swap = |name: &str, make: &str| {
+        let wait = "os.chroot('/tmp/r'); os.write(1, b'up\\n'); os.read(os.pipe()[0], 1)";
+        let script =
+            format!("mkdir -p /tmp/r/dev/pts; {make}; exec python3 -c \"import os; {wait}\"");
+        shell(name, &script)
+    };
+    spec.containers.extend([
+        swap("none", "true"),
+        swap("file", "echo x > /tmp/r/dev/pts/ptmx"),
+        swap("pipe", "mkfifo /tmp/r/dev/pts/ptmx"),
+        swap("link", "ln -s /dev/pts/ptmx /tmp/r/dev/pts/ptmx"),
+        swap(
+            "up",
+            "rmdir /tmp/r/dev/pts; ln -s ../../../../../dev/pts /tmp/r/dev/pts",
+        ),
+    ]);
+    let pod = bench.start(spec);
+    let ask = |request: &Request, descriptors: &[BorrowedFd<'_>]| {
+        let mut channel = Channel::connect(pod.dir.path()).unwrap();
+        channel.send(request, descriptors).unwrap();
+        let (answer, sent) = channel.receive::<Response>().unwrap().unwrap();
+        (channel, answer, sent)
+    };
+    let terminal = |container: &str| {
+        pod.until_logged(container, 0, "up");
+        let container = container.to_owned();
+        let (_, answer, sent) = ask(&Request::Terminal { container }, &[]);
+        (answer, sent)
+    };
+    let (answer, sent) = terminal("main");
+    assert_eq!(answer, Response::Done);
+    let [near, far] = &sent[..] else {
+        panic!("{} descriptors", sent.len());
+    };
+    let script = "tty; test -c $(tty) && stat -c %u $(tty); echo to its own name > $(tty)";
+    let exec = Exec {
+        container: "main".into(),
+        argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
+        tty: true,
+        ..Exec::default()
+    };
+    let (mut channel, answer, _) = ask(&Request::Exec(exec), &[far.as_fd()]);
+    assert_eq!(answer, Response::Started);
+    let (answer, _) = channel.receive::<Response>().unwrap().unwrap();
+    let mut shown = [0; 200];
+    let count = nix::unistd::read(near, &mut shown).unwrap();
+    let shown = String::from_utf8_lossy(&shown[..count]);
+    assert_eq!(shown, "/dev/pts/0\r\n7\r\nto its own name\r\n");
+    assert_eq!(answer, Response::Exited { code: 0 });
+    for container in ["none", "file", "pipe", "link", "up"] {
+        let (answer, sent) = terminal(container);
+        assert!(matches!(answer, Response::Failed { .. }), "{container}");
+        assert!(sent.is_empty());
     }
 }
 

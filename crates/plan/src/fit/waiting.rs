@@ -1,28 +1,37 @@
-//! The reason for waiting, as a sentence for people that programs can read back.
+//! Why a pod waits.
 //!
-//! The scheduler writes it as the message of the pod condition `PodScheduled=False`; the REST API
-//! and the page parse it. Queue positions from ten on are rounded down ("20+ jobs ahead"), so that
-//! a long queue is not rewritten whenever one job leaves it.
+//! The scheduler writes it to the pod twice: as the annotation [`labels::WAITING`] for programs, and as
+//! the message of the condition `PodScheduled=False` for people. Queue positions from ten on are rounded
+//! down ("20+ jobs ahead"), so that a long queue is not rewritten whenever one job leaves it.
 
 use std::fmt;
-use std::str::FromStr;
 
+use astrago_api::labels;
 use astrago_api::quantity::{Amount, Form};
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use serde::{Deserialize, Serialize};
 
 use super::resources::{CPU, GPU, MEMORY, PODS};
 
+/// The longest annotation that is read: a pod's owner can write anything there.
+const LONGEST: usize = 4096;
+
 /// Why a pod waits and how many jobs are before it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiting {
+    #[serde(flatten)]
     pub cause: Cause,
+    #[serde(default, skip_serializing_if = "Ahead::is_none")]
     pub ahead: Ahead,
 }
 
 /// A number of jobs, exact below ten and rounded down to its leading digit from there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Ahead(u64);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Serialized as `{"code": "shortage", "parameters": {…}}`. Pages translate by the code, so codes are stable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "code", content = "parameters", rename_all = "snake_case")]
 pub enum Cause {
     /// All nodes together have too little free.
     Shortage {
@@ -87,10 +96,45 @@ pub enum Cause {
     NoClaim {
         claim: String,
     },
-    /// The pod cannot be read; the text says why.
+    /// The pod cannot be read, or another scheduler speaks: nothing is known but the words.
+    #[serde(rename = "other")]
     Invalid {
+        #[serde(rename = "text")]
         reason: String,
     },
+}
+
+impl Waiting {
+    /// Why a pod has no machine yet; nothing where nobody has said so.
+    pub fn of(pod: &Pod) -> Option<Self> {
+        let message = unscheduled(pod)?.message.as_deref()?;
+        let foreign = || Self {
+            cause: Cause::Invalid {
+                reason: message.to_owned(),
+            },
+            ahead: Ahead::default(),
+        };
+        (!message.is_empty()).then(|| Self::written_on(pod).unwrap_or_else(foreign))
+    }
+
+    /// What our scheduler wrote on a pod. The annotation counts only together with its sentence: another
+    /// scheduler, or an older one of ours, may have written the condition since.
+    pub fn written_on(pod: &Pod) -> Option<Self> {
+        let message = unscheduled(pod)?.message.as_deref()?;
+        let annotations = pod.metadata.annotations.as_ref()?;
+        let text = annotations
+            .get(labels::WAITING)
+            .filter(|text| text.len() <= LONGEST)?;
+        let waiting: Self = serde_json::from_str(text).ok()?;
+        (waiting.to_string() == message).then_some(waiting)
+    }
+}
+
+fn unscheduled(pod: &Pod) -> Option<&PodCondition> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    conditions
+        .iter()
+        .find(|condition| condition.type_ == "PodScheduled" && condition.status == "False")
 }
 
 impl Cause {
@@ -124,6 +168,14 @@ impl Ahead {
 
     pub fn is_exact(self) -> bool {
         self.0 < 10
+    }
+
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    fn is_none(&self) -> bool {
+        self.0 == 0
     }
 }
 
@@ -237,129 +289,6 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Reads back what [`Display`](fmt::Display) wrote. A sentence of another scheduler is kept as
-/// [`Cause::Invalid`] is: as text, with nothing known of it.
-impl FromStr for Waiting {
-    type Err = std::convert::Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (cause, ahead) = match text.rsplit_once("; ") {
-            Some((cause, rest)) => match read_ahead(rest) {
-                Some(ahead) => (cause, ahead),
-                None => (text, Ahead::default()),
-            },
-            None => (text, Ahead::default()),
-        };
-        let cause = read_cause(cause).unwrap_or_else(|| Cause::Invalid {
-            reason: cause.to_owned(),
-        });
-        Ok(Self { cause, ahead })
-    }
-}
-
-fn read_ahead(text: &str) -> Option<Ahead> {
-    let number = text
-        .strip_suffix(" jobs ahead")
-        .or_else(|| text.strip_suffix(" job ahead"))?;
-    number.trim_end_matches('+').parse().ok().map(Ahead)
-}
-
-fn read_cause(text: &str) -> Option<Cause> {
-    let fixed = [
-        Cause::NoNodeSelected,
-        Cause::NoNodeAffine,
-        Cause::Tainted,
-        Cause::Cordoned,
-        Cause::NotReady,
-        Cause::Kept,
-    ];
-    if let Some(cause) = fixed.into_iter().find(|cause| cause.to_string() == text) {
-        return Some(cause);
-    }
-    if let Some(rest) = text.strip_prefix("waits for volume claim ") {
-        let claim = rest.strip_suffix(", which does not exist")?.to_owned();
-        return Some(Cause::NoClaim { claim });
-    }
-    if let Some(rest) = text.strip_prefix("waits for ") {
-        let missing = first_number(rest.strip_suffix(" of its job")?)?;
-        return Some(Cause::Pods { missing });
-    }
-    if let Some(gate) = text.strip_prefix("is held back by scheduling gate ") {
-        return Some(Cause::Gated {
-            gate: gate.to_owned(),
-        });
-    }
-    if let Some(rest) = text.strip_prefix("needs room for ") {
-        let (pods, rest) = rest.split_once(", ")?;
-        let pods = first_number(pods)?;
-        return match rest.strip_suffix(" would fit") {
-            Some(fits) => Some(Cause::Room {
-                pods,
-                fits: fits.parse().ok()?,
-            }),
-            None => Some(Cause::NotTogether { pods }),
-        };
-    }
-    let (needed, rest) = text.strip_prefix("needs ")?.split_once(", ")?;
-    if let Some(free) = rest.strip_prefix("at most ") {
-        let (resource, needed) = read_phrase(needed.strip_suffix(" on one node")?)?;
-        let free = free.strip_suffix(" free")?.parse().ok()?;
-        return Some(Cause::Scattered {
-            resource,
-            needed,
-            free,
-        });
-    }
-    let (resource, needed) = read_phrase(needed)?;
-    if let Some(largest) = rest.strip_prefix("but the largest node has ") {
-        let largest = largest.strip_suffix(": can never fit")?.parse().ok()?;
-        return Some(Cause::TooBig {
-            resource,
-            needed,
-            largest,
-        });
-    }
-    if let Some(all) = rest.strip_prefix("but all nodes together have ") {
-        let all = all.strip_suffix(": can never fit")?.parse().ok()?;
-        return Some(Cause::TooMuch {
-            resource,
-            needed,
-            all,
-        });
-    }
-    if let Some(rest) = rest.strip_prefix("but quota ") {
-        let (quota, hard) = rest
-            .strip_suffix(": can never run")?
-            .split_once(" allows ")?;
-        let (quota, hard) = (quota.to_owned(), hard.parse().ok()?);
-        return Some(Cause::OverQuota {
-            quota,
-            resource,
-            needed,
-            hard,
-        });
-    }
-    if let Some((free, quota)) = rest.split_once(" left in quota ") {
-        let (free, quota) = (free.parse().ok()?, quota.to_owned());
-        return Some(Cause::Quota {
-            quota,
-            resource,
-            needed,
-            free,
-        });
-    }
-    let free = rest.strip_suffix(" free")?.parse().ok()?;
-    Some(Cause::Shortage {
-        resource,
-        needed,
-        free,
-    })
-}
-
-fn first_number(text: &str) -> Option<u64> {
-    text.split(' ').next()?.parse().ok()
-}
-
 fn counted(count: u64, noun: &str) -> String {
     if count == 1 {
         format!("1 {noun}")
@@ -378,17 +307,6 @@ fn phrase(resource: &str, amount: Amount) -> String {
         PODS => format!("{number} pod{plural}"),
         other => format!("{number} {other}"),
     }
-}
-
-fn read_phrase(text: &str) -> Option<(String, Amount)> {
-    let (number, noun) = text.split_once(' ')?;
-    let resource = match noun {
-        "GPU" | "GPUs" => GPU,
-        "CPU" | "CPUs" => CPU,
-        "pod" | "pods" => PODS,
-        other => other,
-    };
-    Some((resource.to_owned(), number.parse().ok()?))
 }
 
 /// Numbers as people write them: `2.5` rather than `2500m`, and bytes with one decimal of the

@@ -32,7 +32,7 @@ use super::{Error, Result, job_runtime, namespaces, places, snapshots};
 use crate::context::Context;
 use crate::form::{self, JobRequest, manifest, name};
 use crate::identity::Caller;
-use crate::model::CreateResponse;
+use crate::model::{CreateResponse, Refusal};
 use crate::names;
 use crate::world::Key;
 
@@ -344,29 +344,20 @@ fn check_runtime(context: &Context, request: &JobRequest) -> Result<()> {
     {
         return Ok(());
     }
-    let known: Vec<&str> = tables
-        .cluster_runtimes
-        .iter()
-        .map(|(key, _)| key.name.as_str())
-        .collect();
-    let message = if known.is_empty() {
-        format!(
-            "there is no runtime {:?}, nor any other; an administrator must install it",
-            request.runtime
-        )
-    } else {
-        format!(
-            "there is no runtime {:?}; there are {}",
-            request.runtime,
-            known.join(", ")
-        )
+    let refusal = Refusal::Runtime {
+        value: request.runtime.clone(),
+        known: tables
+            .cluster_runtimes
+            .iter()
+            .map(|(key, _)| key.name.clone())
+            .collect(),
     };
     let field = if request.runtime == request.framework.runtime() {
         "framework"
     } else {
         "runtime"
     };
-    Err(Error::invalid(field, message))
+    Err(Error::invalid(field, refusal))
 }
 
 fn candidate(request: &JobRequest, now: Timestamp, suffix: Option<&str>) -> String {

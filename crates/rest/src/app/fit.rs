@@ -89,7 +89,7 @@ fn told(waiting: Option<Waiting>) -> (FitVerdict, String, Cause) {
             } else {
                 FitVerdict::WouldWait
             };
-            (verdict, cause.to_string(), view::cause_of(&cause))
+            (verdict, cause.to_string(), Cause::of(&cause))
         }
     }
 }

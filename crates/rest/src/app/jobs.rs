@@ -92,14 +92,15 @@ pub(crate) fn summary(context: &Context, job: &Job) -> JobSummary {
     let uid = job.job.uid().unwrap_or_default();
     let mut summary = job.summary(context.logbook.progress(&uid), context.now());
     if summary.state == JobState::Complete {
-        let step = summary
+        let (step, counts) = summary
             .progress
-            .map(|progress| progress.step)
+            .map(|progress| (progress.step, progress.counts))
             .unwrap_or_default();
         summary.progress = Some(Progress {
             percent: 100.0,
             remaining_seconds: None,
             step,
+            counts,
         });
     }
     summary

@@ -14,6 +14,7 @@ use super::{Error, Result};
 use crate::context::Context;
 use crate::form::name;
 use crate::identity::Caller;
+use crate::model::Refusal;
 use crate::names;
 use crate::world::Key;
 
@@ -202,7 +203,7 @@ fn is_natural(namespace: &str, user: &str) -> bool {
 }
 
 /// The namespace that a user gets at sign-up.
-pub(crate) fn natural(user_id: &str) -> Result<String, String> {
+pub(crate) fn natural(user_id: &str) -> Result<String, Refusal> {
     let user = name::user_label(user_id)?;
     let namespace = format!("user-{user}");
     name::check_label(&namespace)?;

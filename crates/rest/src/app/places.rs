@@ -21,7 +21,7 @@ use crate::form::{name, quantity};
 use crate::identity::{Access, Caller};
 use crate::model::{
     Amounts, Claim, ClaimRequest, FieldError, JobState, Namespace, NodeInfo, Preset, Priority,
-    Queue, QueueEntry, Quota, Runtime, SecretInfo, SecretRequest,
+    Queue, QueueEntry, Quota, Refusal, Runtime, SecretInfo, SecretRequest,
 };
 use crate::names;
 use crate::view::{self, Job};
@@ -374,7 +374,7 @@ pub(crate) async fn set_quota(
 ) -> Result<Quota> {
     let wrong = quota.hard.iter().filter_map(|(resource, amount)| {
         let message = match quantity::read(amount) {
-            Ok(amount) if amount < Amount::ZERO => "must not be negative".to_owned(),
+            Ok(amount) if amount < Amount::ZERO => "must not be negative".into(),
             Ok(_) => return None,
             Err(message) => message,
         };
@@ -449,7 +449,7 @@ pub(crate) async fn create_claim(
     Ok(claim_view(&made))
 }
 
-fn refuse<const N: usize>(checks: [(&str, Option<String>); N]) -> Result<()> {
+fn refuse<const N: usize>(checks: [(&str, Option<Refusal>); N]) -> Result<()> {
     let wrong = checks
         .into_iter()
         .filter_map(|(field, message)| Some(FieldError::new(field, message?)));
@@ -513,7 +513,7 @@ pub(crate) async fn put_secret(
             request
                 .data
                 .is_empty()
-                .then(|| "must have at least one key".to_owned()),
+                .then(|| "must have at least one key".into()),
         ),
     ])?;
     let api: Api<Secret> = Api::namespaced(context.gate.client(caller), &request.namespace);

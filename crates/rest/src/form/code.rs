@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::fields::Fields;
 use super::{SCRIPTS, checked};
-use crate::model::FieldError;
+use crate::model::{FieldError, Refusal};
 use crate::names;
 use crate::snapshot::{Digest, Listing};
 
@@ -207,7 +207,9 @@ fn read_git(fields: &mut Fields<'_>, errors: &mut Vec<FieldError>) -> Option<Git
     {
         errors.push(FieldError::new(
             "git_repository",
-            "must be a URL such as https://host/group/project.git",
+            Refusal::Url {
+                right: "https://host/group/project.git",
+            },
         ));
     }
     if git.branch.is_some() && git.revision.is_some() {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::model::FieldError;
+use crate::model::{FieldError, Refusal};
 
 /// A JSON object being read.
 pub(crate) struct Fields<'body> {
@@ -26,7 +26,10 @@ impl<'body> Fields<'body> {
             let at = if path.is_empty() { "body" } else { path };
             errors.push(FieldError::new(
                 at,
-                format!("must be an object, not {}", kind_of(value)),
+                Refusal::Kind {
+                    want: "an object",
+                    got: kind_of(value),
+                },
             ));
         }
         let prefix = if path.is_empty() {
@@ -74,7 +77,7 @@ impl<'body> Fields<'body> {
         self.required(name, errors)?;
         let text = self.text(name, errors)?;
         if text.trim().is_empty() {
-            errors.push(FieldError::new(self.path(name), "must not be empty"));
+            errors.push(FieldError::new(self.path(name), Refusal::Empty));
             return None;
         }
         Some(text)
@@ -92,11 +95,13 @@ impl<'body> Fields<'body> {
             return None;
         };
         if !range.contains(&number) {
-            let (low, high) = (range.start(), range.end());
-            errors.push(FieldError::new(
-                self.path(name),
-                format!("must be between {low} and {high}, not {number}"),
-            ));
+            let (low, high) = (*range.start(), *range.end());
+            let refusal = Refusal::Between {
+                low,
+                high,
+                value: number,
+            };
+            errors.push(FieldError::new(self.path(name), refusal));
             return None;
         }
         Some(number)
@@ -155,7 +160,7 @@ impl<'body> Fields<'body> {
         self.known.insert(name);
         let object = self.object?;
         if object.get(name).is_none_or(Value::is_null) {
-            errors.push(FieldError::new(self.path(name), "is required"));
+            errors.push(FieldError::new(self.path(name), Refusal::Required));
             return None;
         }
         Some(())
@@ -176,9 +181,18 @@ impl<'body> Fields<'body> {
         }
     }
 
-    fn wrong_type(&self, name: &str, want: &str, got: &Value, errors: &mut Vec<FieldError>) {
-        let message = format!("must be {want}, not {}", kind_of(got));
-        errors.push(FieldError::new(self.path(name), message));
+    fn wrong_type(
+        &self,
+        name: &str,
+        want: &'static str,
+        got: &Value,
+        errors: &mut Vec<FieldError>,
+    ) {
+        let got = kind_of(got);
+        errors.push(FieldError::new(
+            self.path(name),
+            Refusal::Kind { want, got },
+        ));
     }
 }
 

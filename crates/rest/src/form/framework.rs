@@ -3,6 +3,8 @@
 use std::str::FromStr;
 use std::sync::LazyLock;
 
+use crate::model::Refusal;
+
 /// A framework of the form's `framework` field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framework {
@@ -139,19 +141,19 @@ impl Framework {
 }
 
 impl FromStr for Framework {
-    type Err = String;
+    type Err = Refusal;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Refusal> {
         NAMES
             .iter()
             .find(|(name, _)| *name == text)
             .map(|(_, framework)| *framework)
             .ok_or_else(|| {
                 let known: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
-                format!(
-                    "unknown framework {text:?}; it must be one of {}",
-                    known.join(", ")
-                )
+                Refusal::Framework {
+                    value: text.to_owned(),
+                    known: known.join(", "),
+                }
             })
     }
 }

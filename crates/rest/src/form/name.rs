@@ -1,5 +1,7 @@
 //! Names: who the job belongs to, what it is called, and whether its pods' names will fit.
 
+use crate::model::Refusal;
+
 /// A DNS label may have 63 characters, and so may the longest pod name.
 const LABEL_LIMIT: usize = 63;
 
@@ -10,32 +12,33 @@ const POD_SUFFIX: usize = 6;
 ///
 /// Letters, digits and the separators that occur in login names are mapped; anything else is
 /// refused, because two different users must not silently become one.
-pub(crate) fn user_label(user_id: &str) -> Result<String, String> {
+pub(crate) fn user_label(user_id: &str) -> Result<String, Refusal> {
     let mut label = String::with_capacity(user_id.len());
     for character in user_id.trim().chars() {
         match character {
             'a'..='z' | '0'..='9' => label.push(character),
             'A'..='Z' => label.push(character.to_ascii_lowercase()),
             '-' | '_' | '.' | '@' | ' ' | '+' if label.ends_with('-') => {
-                return Err("must not have two separators in a row".to_owned());
+                return Err("must not have two separators in a row".into());
             }
             '-' | '_' | '.' | '@' | ' ' | '+' => label.push('-'),
             other => {
                 return Err(format!(
                     "must consist of Latin letters, digits and . _ - @; {other:?} is none of them"
-                ));
+                )
+                .into());
             }
         }
     }
     let label = label.trim_matches('-');
     if label.is_empty() {
-        return Err("must contain a Latin letter or a digit".to_owned());
+        return Err("must contain a Latin letter or a digit".into());
     }
     if label.len() > LABEL_LIMIT {
-        return Err(format!(
-            "must have at most {LABEL_LIMIT} characters, not {}",
-            label.len()
-        ));
+        return Err(Refusal::TooLong {
+            limit: LABEL_LIMIT,
+            has: Some(label.len()),
+        });
     }
     // TrainJob names are RFC 1035 labels: they begin with a letter.
     if label.starts_with(|c: char| c.is_ascii_digit()) {
@@ -45,38 +48,38 @@ pub(crate) fn user_label(user_id: &str) -> Result<String, String> {
 }
 
 /// Checks an RFC 1123 label, as namespaces and volumes have.
-pub(crate) fn check_label(name: &str) -> Result<(), String> {
+pub(crate) fn check_label(name: &str) -> Result<(), Refusal> {
     check(name, LABEL_LIMIT, |byte| byte == b'-')
 }
 
 /// Checks an RFC 1123 subdomain, as claims and ConfigMaps have.
-pub(crate) fn check_subdomain(name: &str) -> Result<(), String> {
+pub(crate) fn check_subdomain(name: &str) -> Result<(), Refusal> {
     check(name, 253, |byte| byte == b'-' || byte == b'.')?;
     if name.contains("..") || name.contains(".-") || name.contains("-.") {
-        return Err("must have a letter or digit on both sides of every dot".to_owned());
+        return Err("must have a letter or digit on both sides of every dot".into());
     }
     Ok(())
 }
 
 /// Checks a text that people give a thing: on one line, and not empty.
-pub(crate) fn check_text(text: &str, limit: usize) -> Result<(), String> {
+pub(crate) fn check_text(text: &str, limit: usize) -> Result<(), Refusal> {
     if text.trim().is_empty() {
-        return Err("must not be empty".to_owned());
+        return Err(Refusal::Empty);
     }
     if text.chars().count() > limit {
-        return Err(format!("must have at most {limit} characters"));
+        return Err(Refusal::TooLong { limit, has: None });
     }
     if text.chars().any(char::is_control) {
-        return Err("must be on one line".to_owned());
+        return Err("must be on one line".into());
     }
     Ok(())
 }
 
 /// Checks the name of a TrainJob, which is an RFC 1035 label.
-pub(crate) fn check_job_name(name: &str) -> Result<(), String> {
+pub(crate) fn check_job_name(name: &str) -> Result<(), Refusal> {
     check_label(name)?;
     if !name.starts_with(|c: char| c.is_ascii_lowercase()) {
-        return Err("must begin with a letter".to_owned());
+        return Err(Refusal::Begins);
     }
     Ok(())
 }
@@ -84,15 +87,16 @@ pub(crate) fn check_job_name(name: &str) -> Result<(), String> {
 /// Checks that the longest pod name of the job fits into a label.
 ///
 /// `replicated_job` is the longest name among the runtime's jobs (`node`, `launcher`).
-pub(crate) fn check_pod_names(name: &str, replicated_job: &str, nodes: i64) -> Result<(), String> {
+pub(crate) fn check_pod_names(name: &str, replicated_job: &str, nodes: i64) -> Result<(), Refusal> {
     let room = room_for_job_name(replicated_job, nodes);
     if name.len() <= room {
         return Ok(());
     }
-    Err(format!(
-        "is too long: {name:?} has {} characters and its pods' names have room for {room}",
-        name.len()
-    ))
+    Err(Refusal::PodNames {
+        value: name.to_owned(),
+        has: name.len(),
+        room,
+    })
 }
 
 /// How long a TrainJob's name may be so that `{name}-{job}-0-{index}-{hash}` is a label.
@@ -114,25 +118,23 @@ pub(crate) fn job_name(user: &str, timestamp: &str, suffix: Option<&str>, room: 
     format!("{}{tail}", user[..keep].trim_end_matches('-'))
 }
 
-fn check(name: &str, limit: usize, separator: impl Fn(u8) -> bool) -> Result<(), String> {
+fn check(name: &str, limit: usize, separator: impl Fn(u8) -> bool) -> Result<(), Refusal> {
     if name.is_empty() {
-        return Err("must not be empty".to_owned());
+        return Err(Refusal::Empty);
     }
     if name.len() > limit {
-        return Err(format!(
-            "must have at most {limit} characters, not {}",
-            name.len()
-        ));
+        return Err(Refusal::TooLong {
+            limit,
+            has: Some(name.len()),
+        });
     }
     if let Some(wrong) = name.chars().find(|c| {
         !(c.is_ascii_lowercase() || c.is_ascii_digit() || u8::try_from(*c).is_ok_and(&separator))
     }) {
-        return Err(format!(
-            "must consist of lower-case letters, digits and dashes; {wrong:?} is none of them"
-        ));
+        return Err(Refusal::Letters { value: wrong });
     }
     if name.starts_with(['-', '.']) || name.ends_with(['-', '.']) {
-        return Err("must begin and end with a letter or digit".to_owned());
+        return Err(Refusal::Ends);
     }
     Ok(())
 }

@@ -2,10 +2,12 @@
 
 use astrago_api::quantity::Amount;
 
+use crate::model::Refusal;
+
 /// Reads a quantity (`4`, `500m`, `16Gi`, `1.5G`, `2e3`).
 ///
 /// The messages speak to a person: what is wrong and what would be right.
-pub(crate) fn read(text: &str) -> Result<Amount, String> {
+pub(crate) fn read(text: &str) -> Result<Amount, Refusal> {
     text.parse().map_err(|_| {
         let digits = text
             .find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-'))
@@ -16,16 +18,16 @@ pub(crate) fn read(text: &str) -> Result<Amount, String> {
 }
 
 /// The same, for amounts that must be more than nothing.
-pub(crate) fn read_positive(text: &str) -> Result<Amount, String> {
+pub(crate) fn read_positive(text: &str) -> Result<Amount, Refusal> {
     let amount = read(text)?;
     if amount.is_positive() {
         Ok(amount)
     } else {
-        Err("must be more than nothing".to_owned())
+        Err("must be more than nothing".into())
     }
 }
 
-fn wrong(text: &str, number: &str, suffix: &str) -> String {
+fn wrong(text: &str, number: &str, suffix: &str) -> Refusal {
     let unit = suffix
         .trim()
         .trim_end_matches(['b', 'B'])
@@ -34,12 +36,15 @@ fn wrong(text: &str, number: &str, suffix: &str) -> String {
         "G" | "M" | "K" | "T" if !number.is_empty() => {
             let unit = unit.to_ascii_uppercase();
             let decimal = if unit == "K" { "k" } else { unit.as_str() };
-            format!(
-                "{text:?} is not a quantity; write \"{number}{unit}i\" (powers of 1024) or \
-                 \"{number}{decimal}\" (powers of 1000)"
-            )
+            Refusal::QuantityUnit {
+                value: text.to_owned(),
+                binary: format!("{number}{unit}i"),
+                decimal: format!("{number}{decimal}"),
+            }
         }
-        _ => format!("{text:?} is not a quantity; write for example \"4\", \"500m\" or \"16Gi\""),
+        _ => Refusal::Quantity {
+            value: text.to_owned(),
+        },
     }
 }
 
@@ -58,7 +63,7 @@ mod tests {
     #[case("--1", "is not a quantity")]
     #[case("1 Gi", "1Gi")]
     fn wrong_quantities_are_explained(#[case] text: &str, #[case] want: &str) {
-        let message = read(text).unwrap_err();
+        let message = read(text).unwrap_err().to_string();
         assert!(message.contains(want), "{message}");
     }
 }

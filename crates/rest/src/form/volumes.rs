@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::fields::Fields;
 use super::{Policy, SCRIPTS, name, quantity};
-use crate::model::FieldError;
+use crate::model::{FieldError, Refusal};
 
 /// One volume and where it appears in the training container.
 #[derive(Clone, Debug)]
@@ -44,7 +44,9 @@ pub(super) fn read(
         if !names.insert(volume.name.clone()) {
             errors.push(FieldError::new(
                 format!("{path}.name"),
-                format!("{} is given twice", volume.name),
+                Refusal::Twice {
+                    value: volume.name.clone(),
+                },
             ));
         }
         for other in &volumes {
@@ -59,7 +61,7 @@ pub(super) fn read(
         volumes.push(volume);
     }
     if volumes.len() > 64 {
-        errors.push(FieldError::new("volumes", "must have at most 64 entries"));
+        errors.push(FieldError::new("volumes", Refusal::TooMany { limit: 64 }));
     }
     volumes
 }
@@ -75,7 +77,7 @@ fn read_one(
     if let Some(volume) = volume {
         let taken = TAKEN
             .contains(&volume)
-            .then(|| format!("{volume:?} is used by the platform itself"));
+            .then(|| format!("{volume:?} is used by the platform itself").into());
         if let Some(message) = taken.or(name::check_label(volume).err()) {
             errors.push(FieldError::new(fields.path("name"), message));
         }
@@ -162,45 +164,48 @@ fn read_source(
     Some(source)
 }
 
-fn check_mount_path(path: &str) -> Result<(), String> {
+fn check_mount_path(path: &str) -> Result<(), Refusal> {
     if !path.starts_with('/') {
-        return Err(format!("must be an absolute path; write \"/{path}\""));
+        return Err(Refusal::Absolute {
+            right: format!("/{path}"),
+        });
     }
     if path.len() > 4096 || path.contains(['\0', ':', '\n']) {
-        return Err("must be an ordinary path without colons and line breaks".to_owned());
+        return Err("must be an ordinary path without colons and line breaks".into());
     }
     if path.split('/').any(|part| part == ".." || part == ".") {
-        return Err("must not contain . or .. as a part".to_owned());
+        return Err("must not contain . or .. as a part".into());
     }
     let clean = path.trim_end_matches('/');
     if clean.is_empty() {
-        return Err("must not be the root of the container".to_owned());
+        return Err("must not be the root of the container".into());
     }
     for reserved in [SCRIPTS, "/shared", "/shared-env", "/proc", "/sys", "/dev"] {
         let shared_memory = clean == "/dev/shm";
         if overlap(clean, reserved) && clean != "/workspace" && !shared_memory {
-            return Err(format!(
-                "{clean} overlaps with {reserved}, which the platform uses"
-            ));
+            return Err(
+                format!("{clean} overlaps with {reserved}, which the platform uses").into(),
+            );
         }
     }
     // Mounting over the whole workspace would hide the code that is mounted below it.
     if clean == "/workspace" {
         return Err(format!(
             "/workspace holds {SCRIPTS}; mount at a folder beside it, such as /workspace/data"
-        ));
+        )
+        .into());
     }
     Ok(())
 }
 
-fn check_host_path(path: &str, policy: &Policy) -> Result<(), String> {
+fn check_host_path(path: &str, policy: &Policy) -> Result<(), Refusal> {
     let inside = |allowed: &String| {
         path == allowed || path.starts_with(&format!("{}/", allowed.trim_end_matches('/')))
     };
     if !path.split('/').any(|part| part == "..") && policy.host_paths.iter().any(inside) {
         return Ok(());
     }
-    Err("is not a host folder that the administrator allows".to_owned())
+    Err("is not a host folder that the administrator allows".into())
 }
 
 /// Whether one path is the other or lies inside it.

@@ -28,6 +28,12 @@ impl Cause {
         }
     }
 
+    /// Of something that is serialized as a code with parameters.
+    pub(crate) fn of(reason: &impl Serialize) -> Self {
+        let value = serde_json::to_value(reason);
+        value.and_then(serde_json::from_value).unwrap_or_default()
+    }
+
     #[must_use]
     pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.parameters.insert(name.to_owned(), value.into());

@@ -1,6 +1,9 @@
 //! How an error looks to a client.
 
 use serde::{Deserialize, Serialize};
+
+use super::Cause;
+use super::refusal::Refusal;
 use utoipa::ToSchema;
 
 /// The body of every answer that is not a success.
@@ -35,13 +38,41 @@ pub struct FieldError {
     pub field: String,
     #[schema(example = "\"16GB\" is not a quantity; write \"16Gi\" or \"16G\"")]
     pub message: String,
+    /// What the message says, for programs; `other` where there is only the message.
+    #[serde(flatten)]
+    pub cause: Cause,
 }
 
 impl FieldError {
-    pub(crate) fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(crate) fn new(field: impl Into<String>, refusal: impl Into<Refusal>) -> Self {
+        let refusal = refusal.into();
+        let cause = match &refusal {
+            Refusal::Other { .. } => Cause::new("other"),
+            known => Cause::of(known),
+        };
         Self {
             field: field.into(),
-            message: message.into(),
+            message: refusal.to_string(),
+            cause,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_a_sentence_and_a_code_with_its_numbers() {
+        let (low, high, value) = (1, 8, 0);
+        let known = FieldError::new("num_nodes", Refusal::Between { low, high, value });
+        let want = json!({ "field": "num_nodes", "message": "must be between 1 and 8, not 0",
+            "code": "between", "parameters": { "low": 1, "high": 8, "value": 0 } });
+        assert_eq!(json!(known), want);
+        let rare = FieldError::new("entry", "needs snapshot");
+        let want = json!({ "field": "entry", "message": "needs snapshot", "code": "other" });
+        assert_eq!(json!(rare), want);
     }
 }

@@ -494,6 +494,25 @@ pub struct Progress {
     pub remaining_seconds: Option<i64>,
     /// Such as `epoch 2 of 3, step 120 of 469`.
     pub step: String,
+    /// The same for programs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counts: Vec<Count>,
+}
+
+/// How far a training is in one unit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Count {
+    pub unit: CountUnit,
+    pub at: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CountUnit {
+    Epoch,
+    Step,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

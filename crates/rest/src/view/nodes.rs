@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use astrago_api::labels;
+use astrago_plan::fit::Waiting;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 use kube::ResourceExt;
@@ -208,7 +209,7 @@ fn node_view(worker: i64, pod: &Pod) -> JobNode {
         .or_else(|| init.map(|(_, message)| message))
         .or_else(|| terminated.and_then(|terminated| terminated.message.clone()))
         .or_else(|| status.and_then(|status| status.message.clone()))
-        .or_else(|| unscheduled(pod));
+        .or_else(|| Waiting::of(pod).map(|waiting| waiting.to_string()));
     JobNode {
         worker,
         role: role_of(pod).to_owned(),
@@ -255,16 +256,4 @@ fn init_problem(pod: &Pod) -> Option<(String, String)> {
             waiting.message.clone().unwrap_or_default(),
         ))
     })
-}
-
-/// Why a pod has no machine yet, in the scheduler's words.
-pub(super) fn unscheduled(pod: &Pod) -> Option<String> {
-    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    let waiting = conditions
-        .iter()
-        .find(|c| c.type_ == "PodScheduled" && c.status == "False")?;
-    waiting
-        .message
-        .clone()
-        .filter(|message| !message.is_empty())
 }

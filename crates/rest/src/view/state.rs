@@ -69,8 +69,8 @@ pub(super) fn cause(job: &Job) -> Cause {
             .with("running", job.nodes_running())
             .with("wanted", job.num_nodes),
         JobState::Restarting => Cause::new("restarting").with("restarts", job.restarts()),
-        JobState::Pending => match job.unscheduled() {
-            Some(sentence) => waiting::cause_of_sentence(&sentence),
+        JobState::Pending => match job.waiting() {
+            Some(waiting) => waiting::cause_of_waiting(&waiting),
             None if job.pods.is_empty() && job.lacks_runtime => {
                 Cause::new("no_runtime").with("runtime", &*job.job.spec.runtime_ref.name)
             }
@@ -83,8 +83,8 @@ pub(super) fn cause(job: &Job) -> Cause {
 }
 
 fn pending(job: &Job) -> String {
-    if let Some(reason) = job.unscheduled() {
-        return reason;
+    if let Some(waiting) = job.waiting() {
+        return waiting.to_string();
     }
     if job.pods.is_empty() && job.lacks_runtime {
         return format!(

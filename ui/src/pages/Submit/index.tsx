@@ -89,7 +89,7 @@ export function Submit({ me }: { me: Schemas['WhoAmI'] }) {
       Object.fromEntries(
         fields.flatMap((field) => {
           const at = fieldOf(field.field, values.current);
-          return at === undefined ? [] : [[at, refused(field.message)]];
+          return at === undefined ? [] : [[at, refused(field)]];
         }),
       ),
     );

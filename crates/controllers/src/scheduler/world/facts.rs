@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use astrago_api::{JobSet, StartupPolicyOrder, TrainJob, labels};
-use astrago_plan::fit::{self, PODS, PodNeed};
+use astrago_plan::fit::{self, PODS, PodNeed, Waiting};
 use astrago_plan::queue::{Charge, GangKey, PodKey};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
@@ -149,7 +149,7 @@ impl PodFacts {
             deadline: spec.active_deadline_seconds,
             grace: spec.termination_grace_period_seconds.unwrap_or(30),
             owner: controller(meta),
-            said: waiting.and_then(|condition| condition.message.clone()),
+            said: Waiting::written_on(pod).map(|waiting| waiting.to_string()),
             said_since: since(
                 waiting.and_then(|condition| condition.last_transition_time.as_ref()),
             ),

@@ -5,9 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::OFlags;
 use rustix::pipe::PipeFlags;
-use rustix::pty::OpenptFlags;
 use rustix::termios::Winsize;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::UnixStream;
@@ -16,6 +15,7 @@ use tokio::net::unix::pipe;
 use super::super::pods::Found;
 use super::super::{Error, Result};
 use crate::control::{self, Exec, Failure, Request, Response};
+use crate::sandbox::terminal;
 
 /// A supervisor that is alive answers at once, however busy its pod is.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -150,52 +150,20 @@ fn streams(folder: &Path, exec: &Exec) -> io::Result<(Ours, Vec<OwnedFd>)> {
     Ok((ours, theirs))
 }
 
-/// Opens a terminal, in the container's own set if that can be reached: only then has it a name
-/// there, as `tty` and `tmux` want it.
+/// Opens a terminal of the container, or one of this machine if its supervisor has none to give: it may be
+/// of an earlier version.
 fn open_terminal(folder: &Path, container: &str) -> io::Result<(OwnedFd, OwnedFd)> {
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-    let inside = container_pid(folder, container).and_then(|pid| {
-        let master = open_in_container(pid, Path::new("dev/pts/ptmx")).ok()?;
-        rustix::pty::unlockpt(&master).ok()?;
-        let slave = rustix::pty::ioctl_tiocgptpeer(&master, flags).ok()?;
-        Some((master, slave))
-    });
-    if let Some(pair) = inside {
-        return Ok(pair);
-    }
-    let master = rustix::pty::openpt(flags)?;
-    rustix::pty::grantpt(&master)?;
-    rustix::pty::unlockpt(&master)?;
-    let slave = rustix::pty::ioctl_tiocgptpeer(&master, flags)?;
-    Ok((master, slave))
+    ask_for_terminal(folder, container).map_or_else(terminal::open, Ok)
 }
 
-fn container_pid(folder: &Path, container: &str) -> Option<u32> {
+fn ask_for_terminal(folder: &Path, container: &str) -> Option<(OwnedFd, OwnedFd)> {
     let mut channel = control::Channel::connect(folder).ok()?;
     channel.set_timeout(PATIENCE).ok()?;
-    channel.send(&Request::Stats, &[]).ok()?;
-    match channel.receive::<Response>().ok()?? {
-        (Response::Stats(stats), _) => {
-            stats
-                .containers
-                .iter()
-                .find(|found| found.name == container)?
-                .pid
-        }
-        _ => None,
-    }
-}
-
-/// Opens a file of the container. What it planted there cannot lead us elsewhere.
-fn open_in_container(pid: u32, path: &Path) -> rustix::io::Result<OwnedFd> {
-    let root = rustix::fs::open(
-        format!("/proc/{pid}/root"),
-        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
-    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    rustix::fs::openat2(root, path, flags, Mode::empty(), resolve)
+    let container = container.to_owned();
+    channel.send(&Request::Terminal { container }, &[]).ok()?;
+    let (_, descriptors) = channel.receive::<Response>().ok()??;
+    let [near, far] = descriptors.try_into().ok()?;
+    Some((near, far))
 }
 
 /// The near end of a terminal.

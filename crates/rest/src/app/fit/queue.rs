@@ -65,12 +65,10 @@ pub(super) fn foresee(mut snapshot: Snapshot, candidate: Candidate) -> Option<Wa
     wait.map(|wait| wait.waiting)
 }
 
-/// Whoever waits for something else, such as its volume, has nobody waiting behind it.
+/// Whoever waits for something else, such as its volume, has nobody waiting behind it. The pod says so itself, and its
+/// owner could make it lie: the worst that comes of it is a forecast that is wrong.
 fn waits_for_room(entry: &Queued) -> bool {
-    let cause = entry.job.unscheduled().map(|sentence| {
-        let Ok(waiting) = sentence.parse::<Waiting>();
-        waiting.cause
-    });
+    let cause = entry.job.waiting().map(|waiting| waiting.cause);
     !matches!(
         cause,
         Some(

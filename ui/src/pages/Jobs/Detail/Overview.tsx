@@ -7,9 +7,8 @@ import { Section } from '@/components/Section';
 import { Moment } from '@/components/Time';
 import { amounts } from '@/libs/amounts';
 import { HIDDEN, withoutSecrets } from '@/libs/own';
-import { useSaying } from '@/libs/saying';
+import { useSaying, useStep } from '@/libs/saying';
 import { isFinished } from '@/libs/state';
-import { useStep } from '@/libs/step';
 import { duration } from '@/libs/time';
 import type { Schemas } from '@/services/client';
 import { useJobForm } from '@/services/jobs';
@@ -50,7 +49,7 @@ function Training({ job, progress }: { job: Job; progress: Schemas['Progress'] }
     <div style={{ marginBottom: 20 }}>
       <Group justify="space-between" mb={8} className="numbers">
         <Text fw={600} size="sm">
-          {step(progress.step) || t('jobs.progress')}
+          {step(progress) || t('jobs.progress')}
         </Text>
         <Text size="sm" c="dimmed">
           {Math.floor(progress.percent)} %
