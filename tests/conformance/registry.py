@@ -52,13 +52,18 @@ def program(name):
     ]
 
 
-# Busybox has none of these options, and does what they ask for.
+# Busybox has none of these options, and does what they ask for, except for UDP.
 NETCAT = """#!/bin/sh
+udp=
 for word; do
   shift
-  case $word in -v | -t) ;; *) set -- "$@" "$word" ;; esac
+  case $word in -v | -t) ;; -u) udp=1 ;; *) set -- "$@" "$word" ;; esac
 done
-exec busybox nc "$@"
+[ "$udp" ] || exec busybox nc "$@"
+shift # -w
+exec 3<>"/dev/udp/$2/$3"
+cat >&3
+timeout "$1" cat <&3 || true
 """
 applets = subprocess.run([BUSYBOX, "--list"], capture_output=True, text=True, check=True).stdout.split()
 base = layer(

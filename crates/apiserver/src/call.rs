@@ -60,7 +60,7 @@ impl Call {
 
     /// An object's tree in the version of this request.
     pub(crate) fn view(&self, object: &Object) -> Value {
-        conversion::from_storage(&self.kind, object.value())
+        conversion::view(&self.kind, object)
     }
 
     pub(crate) fn not_found(&self) -> ApiError {

@@ -3,6 +3,8 @@
 //! Versions of a custom kind differ in `apiVersion` only (strategy None). The two event kinds
 //! differ in field names.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
@@ -11,16 +13,35 @@ use crate::store::{Draft, Object};
 
 /// The bytes to send for an object: the stored ones unless the version differs.
 pub(crate) fn rendered(kind: &Kind, object: &Object) -> Bytes {
-    if kind.api_version == kind.storage_api_version {
+    if kind.api_version == kind.storage_api_version && !may_lack_defaults(kind, object) {
         return object.json.clone();
     }
-    let value = from_storage(kind, object.value());
+    let value = view(kind, object);
     Draft::new(&kind.resource, &value)
         .finish(object.name.clone(), object.revision)
         .json
 }
 
-pub(crate) fn from_storage(kind: &Kind, mut value: Value) -> Value {
+/// The tree of an object in the version of `kind`, with the defaults that its definition has now.
+pub(crate) fn view(kind: &Kind, object: &Object) -> Value {
+    let mut value = from_storage(kind, object.value());
+    if let Some(custom) = &kind.custom
+        && may_lack_defaults(kind, object)
+    {
+        custom.structural().default(&mut value);
+    }
+    value
+}
+
+/// Whether the object was written before its definition was last changed. What was written since has all defaults.
+fn may_lack_defaults(kind: &Kind, object: &Object) -> bool {
+    let custom = kind.custom.as_ref();
+    custom.is_some_and(|custom| {
+        object.revision < custom.revision() && custom.structural().root().has_defaults
+    })
+}
+
+fn from_storage(kind: &Kind, mut value: Value) -> Value {
     if kind.api_version != kind.storage_api_version {
         value["apiVersion"] = kind.api_version.as_str().into();
         if &*kind.group == "events.k8s.io" {
@@ -54,6 +75,19 @@ const EVENT_FIELDS: [(&str, &str); 7] = [
     ("count", "deprecatedCount"),
     ("reportingComponent", "reportingController"),
 ];
+
+/// What storage calls the field that a selector of this kind names; `None` if the kind has no such field.
+pub(crate) fn stored_path<'a>(kind: &Kind, path: &'a str) -> Option<Cow<'a, str>> {
+    if &*kind.group != "events.k8s.io" {
+        return Some(Cow::Borrowed(path));
+    }
+    let (first, rest) = path.split_at(path.find('.').unwrap_or(path.len()));
+    if let Some((core, _)) = EVENT_FIELDS.iter().find(|(_, new)| *new == first) {
+        return Some(Cow::Owned(format!("{core}{rest}")));
+    }
+    let is_core = EVENT_FIELDS.iter().any(|(core, _)| *core == first);
+    (!is_core).then_some(Cow::Borrowed(path))
+}
 
 fn rename<'a>(value: &mut Value, names: impl Iterator<Item = (&'a str, &'a str)>) {
     let Some(object) = value.as_object_mut() else {

@@ -75,8 +75,15 @@ pub(crate) fn yaml(body: &[u8]) -> Result<Value> {
     let text = std::str::from_utf8(body)
         .map_err(|_| ApiError::bad_request("the body of the request is not valid UTF-8"))?;
     serde_saphyr::from_str_with_options(text, yaml_options()).map_err(|error| {
+        let message = match error.without_snippet() {
+            serde_saphyr::Error::DuplicateMappingKey {
+                key: Some(key),
+                location,
+            } => format!("line {}: key {key:?} already set in map", location.line()),
+            _ => error.to_string(),
+        };
         ApiError::bad_request(format!(
-            "the body of the request is not valid YAML: {error}"
+            "the body of the request is not valid YAML: {message}"
         ))
     })
 }

@@ -6,16 +6,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value, json};
 use tokio::sync::{Mutex, Notify};
 
 use crate::core::Core;
 use crate::edit::edit;
 use crate::metadata;
 use crate::selector::Labels;
-use crate::store::{Object, Query, Store};
+use crate::store::{Name, Object, Query, Store};
 
 const BUDGETS: &str = "poddisruptionbudgets.policy";
+/// How long a pod that is said to be disrupted may take until it ends; after that it counts again.
+const DISRUPTED: SignedDuration = SignedDuration::from_mins(2);
 /// Pods come and go together; their budgets are counted once.
 const GATHER: Duration = Duration::from_millis(100);
 
@@ -39,16 +42,28 @@ impl Disruptions {
 pub(crate) async fn run(core: Arc<Core>) {
     let resource: Arc<str> = BUDGETS.into();
     loop {
+        let mut some_expire = false;
         for budget in list(&core.store, BUDGETS, "") {
-            let count = Count::of(&core.store, &budget);
-            let now = core.now();
-            let show = |budget: &mut Value| count.show(budget, &now);
-            if let Err(error) = edit(&core.store, &resource, &budget.name, show).await {
-                tracing::warn!(budget = %budget.name.name, %error, "failed to write the status of a budget");
+            let now = (core.options.clock)();
+            let count = Count::of(&core.store, &budget, now);
+            let namespace = &budget.name.namespace;
+            let show = |budget: &mut Value| {
+                let disrupted = disrupted(&core.store, namespace, budget, now);
+                count.show(budget, disrupted, &metadata::timestamp(now));
+            };
+            match edit(&core.store, &resource, &budget.name, show).await {
+                Ok(budget) => {
+                    let status = budget.map(|budget| budget.value()["status"].take());
+                    some_expire |= status.is_some_and(|one| one["disruptedPods"].is_object());
+                }
+                Err(error) => {
+                    tracing::warn!(budget = %budget.name.name, %error, "failed to write the status of a budget");
+                }
             }
         }
         tokio::select! {
             () = core.disruptions.changed.notified() => {}
+            () = tokio::time::sleep(DISRUPTED.unsigned_abs()), if some_expire => {}
             () = core.stopping.cancelled() => return,
         }
         tokio::time::sleep(GATHER).await;
@@ -64,7 +79,7 @@ pub(crate) enum Refusal {
 }
 
 /// Asks the budgets of a pod's namespace.
-pub(crate) fn may_evict(store: &Store, pod: &Object) -> Result<(), Refusal> {
+pub(crate) fn may_evict(store: &Store, pod: &Object, now: Timestamp) -> Result<(), Refusal> {
     let value = pod.value();
     let phase = value["status"]["phase"].as_str().unwrap_or_default();
     // What does not run, or ends already, is nobody's loss.
@@ -79,7 +94,7 @@ pub(crate) fn may_evict(store: &Store, pod: &Object) -> Result<(), Refusal> {
     if other.is_some() {
         return Err(Refusal::Several);
     }
-    let count = Count::of(store, &budget);
+    let count = Count::of(store, &budget, now);
     let allowed = if is_healthy(&value) {
         count.allowed() > 0
     } else {
@@ -104,21 +119,24 @@ struct Count {
 }
 
 impl Count {
-    fn of(store: &Store, budget: &Object) -> Self {
+    fn of(store: &Store, budget: &Object, now: Timestamp) -> Self {
         let value = budget.value();
         let Some(selector) = selector(&value) else {
             return Self::default();
         };
-        let pods = list(store, "pods", &budget.name.namespace).into_iter();
+        let namespace = &budget.name.namespace;
+        let disrupted = disrupted(store, namespace, &value, now);
+        let pods = list(store, "pods", namespace).into_iter();
         let pods = pods.filter(|pod| selector.matches(pod) && !pod.meta.terminating);
         let mut count = Self::default();
-        for pod in pods.map(|pod| pod.value()) {
+        for (name, pod) in pods.map(|pod| (pod.name.clone(), pod.value())) {
             if !matches!(
                 pod["status"]["phase"].as_str(),
                 Some("Succeeded" | "Failed")
             ) {
                 count.expected += 1;
-                count.healthy += i64::from(is_healthy(&pod));
+                let stays = !disrupted.contains_key(&*name.name);
+                count.healthy += i64::from(stays && is_healthy(&pod));
             }
         }
         count.desired = desired(&value["spec"], count.expected);
@@ -129,7 +147,7 @@ impl Count {
         (self.healthy - self.desired).max(0)
     }
 
-    fn show(self, budget: &mut Value, now: &str) {
+    fn show(self, budget: &mut Value, disrupted: Map<String, Value>, now: &str) {
         let allowed = self.allowed();
         let (word, reason) = if allowed > 0 {
             ("True", "SufficientPods")
@@ -143,7 +161,7 @@ impl Count {
             .flatten()
             .find(|one| one["type"] == "DisruptionAllowed" && one["status"] == word);
         let since = before.map_or_else(|| now.into(), |one| one["lastTransitionTime"].clone());
-        let status = json!({
+        let mut status = json!({
             "observedGeneration": generation,
             "expectedPods": self.expected,
             "currentHealthy": self.healthy,
@@ -154,10 +172,29 @@ impl Count {
                 "observedGeneration": generation, "lastTransitionTime": since,
             }],
         });
+        if !disrupted.is_empty() {
+            status["disruptedPods"] = disrupted.into();
+        }
         if let Some(budget) = budget.as_object_mut() {
             budget.insert("status".to_owned(), status);
         }
     }
+}
+
+/// The pods of which the status says that they are about to go, and which have neither gone nor taken too long for it.
+fn disrupted(store: &Store, namespace: &str, budget: &Value, now: Timestamp) -> Map<String, Value> {
+    let said = budget["status"]["disruptedPods"].as_object();
+    said.into_iter()
+        .flatten()
+        .filter(|(name, since)| {
+            let since: Option<Timestamp> = since.as_str().and_then(|text| text.parse().ok());
+            since.is_some_and(|since| now.duration_since(since) < DISRUPTED)
+                && store
+                    .get("pods", &Name::new(namespace, name))
+                    .is_some_and(|pod| !pod.meta.terminating)
+        })
+        .map(|(name, since)| (name.clone(), since.clone()))
+        .collect()
 }
 
 /// How many pods a budget wants to be healthy.

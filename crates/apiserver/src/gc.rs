@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::bootstrap;
@@ -89,6 +90,13 @@ pub(crate) fn work(store: &Store, resource: &Arc<str>, event: &Event) -> Vec<Wor
     }
     if object.meta.terminating {
         found.push(Work::Terminating(reference()));
+        // It may no longer hold up its owners.
+        let owners = object.meta.owners.iter();
+        found.extend(
+            owners
+                .filter_map(|owner| store.by_uid(owner))
+                .map(Work::Terminating),
+        );
     }
     if &**resource == "namespaces" {
         found.push(Work::Namespace(Arc::clone(&object.name.name)));
@@ -252,6 +260,9 @@ async fn check_dependent(core: &Core, reference: &Reference) -> Result<()> {
         }
         return Ok(());
     }
+    if has(Owner::Waiting) && is_in_circle(&core.store, &object) {
+        unblock(core, reference).await?;
+    }
     if object.meta.terminating {
         return Ok(());
     }
@@ -266,6 +277,41 @@ async fn check_dependent(core: &Core, reference: &Reference) -> Result<()> {
         Propagation::Background
     };
     remove(core, reference, propagation, &object.meta.uid).await
+}
+
+/// Whether an owner of this object waits, through others that wait, for the object itself: none of them would ever go.
+fn is_in_circle(store: &Store, object: &Object) -> bool {
+    let mut seen = HashSet::new();
+    let mut next = store.dependents(&object.meta.uid);
+    while let Some(reference) = next.pop() {
+        let Some(dependent) = store.get(&reference.resource, &reference.name) else {
+            continue;
+        };
+        let uid = &dependent.meta.uid;
+        if !dependent.meta.terminating
+            || !metadata::finalizers(&dependent.value()).contains(&FOREGROUND)
+            || !seen.insert(uid.clone())
+        {
+            continue;
+        }
+        if object.meta.owners.contains(uid) {
+            return true;
+        }
+        next.extend(store.dependents(uid));
+    }
+    false
+}
+
+/// Lets the owners of an object go before it.
+async fn unblock(core: &Core, reference: &Reference) -> Result<()> {
+    let (resource, name) = (&reference.resource, &reference.name);
+    let unblock = |object: &mut Value| {
+        let owners = object["metadata"]["ownerReferences"].as_array_mut();
+        for owner in owners.into_iter().flatten() {
+            owner["blockOwnerDeletion"] = false.into();
+        }
+    };
+    edit(&core.store, resource, name, unblock).await.map(drop)
 }
 
 async fn check_terminating(core: &Core, reference: &Reference) -> Result<()> {

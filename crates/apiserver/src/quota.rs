@@ -96,10 +96,17 @@ impl Ledger {
         }
         let mut accounts = self.lock();
         if &**resource == RESOURCE {
-            let known = accounts
-                .get(namespace)
-                .and_then(|account| account.quotas.get(&object.name.name));
-            if event.change == Change::Modified && known == Some(&limits(&object.value())) {
+            let quota = object.value();
+            if event.change == Change::Modified
+                && let Some(account) = accounts.get_mut(namespace)
+                && let Some(known) = account.quotas.get(&object.name.name)
+                && *known == limits(&quota)
+            {
+                // Anybody with the right to may have written the status, also of keys that are not counted here.
+                if !status::is_shown(&quota, account, known) {
+                    account.dirty = true;
+                    self.changed.notify_one();
+                }
                 return;
             }
             let reserved = accounts.remove(namespace).map(|account| account.reserved);

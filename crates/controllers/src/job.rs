@@ -7,6 +7,7 @@
 mod apply;
 mod backoff_policy;
 mod build;
+mod claim;
 mod conditions;
 mod fetch;
 mod indexes;
@@ -23,7 +24,7 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::Api;
 use tokio_util::sync::CancellationToken;
 
-use crate::context::{Context, job_of};
+use crate::context::{Context, job_of, owner_name};
 use crate::controller::{Category, Next, Retry, drive, retry_of};
 use crate::events::reference;
 use crate::queue::ObjectKey;
@@ -61,6 +62,15 @@ pub(crate) enum Error {
         /// The pod.
         name: String,
     },
+    /// A pod could not be taken on or let go.
+    #[error("failed to change the owner of pod {name}")]
+    #[strum(serialize = "FailedClaim")]
+    ClaimPod {
+        /// The pod.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
     /// A pod could not be deleted.
     #[error("failed to delete pod {name}")]
     #[strum(serialize = "FailedDelete")]
@@ -95,7 +105,8 @@ impl Category for Error {
             Self::Invalid { .. } => Retry::Never,
             // Whatever keeps a pod from being created (quota, admission, a namespace that goes away) may pass.
             Self::NameTaken { .. } | Self::CreatePod { .. } => Retry::Later,
-            Self::DeletePod { source, .. }
+            Self::ClaimPod { source, .. }
+            | Self::DeletePod { source, .. }
             | Self::DeleteExpired { source }
             | Self::WriteStatus { source } => retry_of(source),
         }
@@ -113,7 +124,13 @@ pub(crate) async fn run(context: Arc<Context>, workers: usize, stop: Cancellatio
     });
     let pods = Arc::clone(&queue);
     context.mirrors.pods.subscribe(move |change| {
-        if let Some(job) = change.latest().and_then(|pod| job_of(pod)) {
+        let Some(pod) = change.latest() else { return };
+        // One that has lost its labels still has its owner.
+        let owner = || {
+            let namespace = pod.metadata.namespace.clone().unwrap_or_default();
+            Some(ObjectKey::new(namespace, owner_name(&**pod, "Job")?))
+        };
+        if let Some(job) = job_of(pod).or_else(owner) {
             pods.add(job);
         }
     });
@@ -132,12 +149,13 @@ pub(crate) async fn run(context: Arc<Context>, workers: usize, stop: Cancellatio
 
 /// Brings one Job a step further:
 ///
-/// 1. [`fetch`]: its pods, from the mirror;
-/// 2. [`validate`]: defaults and sense;
-/// 3. [`plan`]: what to create and delete, and the status afterwards;
-/// 4. [`apply::create`]: new pods;
-/// 5. [`status`]: one write;
-/// 6. [`apply::delete`]: what is on record as done with or held, then the events.
+/// 1. [`claim`]: pods that have become its own, or no longer are;
+/// 2. [`fetch`]: its pods, from the mirror;
+/// 3. [`validate`]: defaults and sense;
+/// 4. [`plan`]: what to create and delete, and the status afterwards;
+/// 5. [`apply::create`]: new pods;
+/// 6. [`status`]: one write;
+/// 7. [`apply::delete`]: what is on record as done with or held, then the events.
 async fn reconcile(context: Arc<Context>, key: ObjectKey) -> Result<Next> {
     let Some(job) = context.mirrors.jobs.get(&key) else {
         return Ok(Next::AwaitChange);
@@ -152,6 +170,9 @@ async fn reconcile(context: Arc<Context>, key: ObjectKey) -> Result<Next> {
 async fn step(context: &Context, job: &Arc<Job>) -> Result<Next> {
     if !is_ours(job) {
         return Ok(Next::AwaitChange);
+    }
+    if !validate::is_finished(job) {
+        claim::claim(context, job).await?;
     }
     let observed = fetch::fetch(context, job);
     let now = context.clock.now();

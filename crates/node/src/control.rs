@@ -64,6 +64,8 @@ pub enum Request {
         #[serde(default)]
         disruption: Option<String>,
     },
+    /// Fail the pod so many seconds after its start, and no later than before.
+    Deadline { seconds: u64 },
     /// What the pod uses right now.
     Stats,
     /// Run a program in one of the pod's running containers.

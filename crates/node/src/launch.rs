@@ -140,14 +140,23 @@ pub fn shut_down(pod: &PodDir) -> Result<()> {
     ask_to_stop(pod, None, Some(why))
 }
 
+/// Tells a supervisor that its pod has so many seconds from its start, if it had more.
+pub fn set_deadline(pod: &PodDir, seconds: u64) -> Result<()> {
+    ask(pod, &Request::Deadline { seconds })
+}
+
 fn ask_to_stop(pod: &PodDir, grace_seconds: Option<u64>, disruption: Option<String>) -> Result<()> {
-    let mut channel = Channel::connect(pod.path())?;
-    let _ = channel.set_timeout(PATIENCE);
     let request = Request::Stop {
         grace_seconds,
         disruption,
     };
-    channel.send(&request, &[])?;
+    ask(pod, &request)
+}
+
+fn ask(pod: &PodDir, request: &Request) -> Result<()> {
+    let mut channel = Channel::connect(pod.path())?;
+    let _ = channel.set_timeout(PATIENCE);
+    channel.send(request, &[])?;
     match channel.receive::<Response>()? {
         Some((Response::Failed { message, .. }, _)) => Err(Error::Refused(message)),
         _ => Ok(()),

@@ -138,6 +138,29 @@ fn a_pod_may_only_change_its_image() {
     assert_eq!(errors("", "Pod", new, Some(&bound)).len(), 1);
 }
 
+#[rstest]
+#[case::set(json!(null), json!(5), &[])]
+#[case::lowered(json!(9), json!(5), &[])]
+#[case::raised(json!(5), json!(9), &["spec.activeDeadlineSeconds: Invalid value: 9: must be less than or equal to previous value"])]
+#[case::dropped(json!(5), json!(null), &["spec.activeDeadlineSeconds: Invalid value: null: must not update from a positive integer to nil value"])]
+fn the_deadline_of_a_pod_may_be_set_and_lowered(
+    #[case] before: Value,
+    #[case] after: Value,
+    #[case] want: &[&str],
+) {
+    let with = |deadline: &Value| {
+        pod(
+            &json!({"containers": [{"name": "a", "image": "b"}], "activeDeadlineSeconds": deadline}),
+        )
+    };
+    let old = admitted("", "Pod", with(&before));
+    if want.is_empty() {
+        admit(find("", "Pod").unwrap(), &mut with(&after), Some(&old)).unwrap();
+    } else {
+        assert_eq!(errors("", "Pod", with(&after), Some(&old)), want);
+    }
+}
+
 fn job() -> Value {
     json!({"apiVersion": "batch/v1", "kind": "Job",
         "metadata": {"name": "j", "uid": "u-1"},

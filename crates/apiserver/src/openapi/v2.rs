@@ -47,11 +47,17 @@ impl Part {
         for subresource in &kind.subresources {
             draft.operations(kind.kind, kind.plural, kind.namespaced, true, subresource);
         }
-        let schema = whole(kind.schema, &gvk(group, version, kind.kind));
         let name = component(group, version, kind.kind);
+        let gvk = gvk(group, version, kind.kind);
+        // As soon as some fields stand here, old clients refuse all others.
+        let schema = if kind.schema["x-kubernetes-preserve-unknown-fields"] == true {
+            json!({ "type": "object", "x-kubernetes-group-version-kind": [gvk] })
+        } else {
+            narrowed(&whole(kind.schema, &gvk))
+        };
         Self {
             paths: paths(draft, &[BODIES[0], BODIES[1], BODIES[3]]),
-            definitions: Map::from_iter([(name, narrowed(&schema))]),
+            definitions: Map::from_iter([(name, schema)]),
         }
     }
 
@@ -283,6 +289,22 @@ mod tests {
                 "{path}"
             );
         }
+    }
+
+    #[test]
+    fn a_kind_that_takes_any_field_names_none() {
+        let kind = CustomKind {
+            kind: "Gadget",
+            plural: "gadgets",
+            namespaced: true,
+            schema: json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                "properties": {"a": {"type": "string"}}}),
+            subresources: vec![],
+        };
+        let part = Part::custom("example.org", "v1", kind);
+        let want = json!({"type": "object", "x-kubernetes-group-version-kind":
+            [{"group": "example.org", "version": "v1", "kind": "Gadget"}]});
+        assert_eq!(part.definitions["org.example.v1.Gadget"], want);
     }
 
     #[test]

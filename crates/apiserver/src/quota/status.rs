@@ -69,6 +69,13 @@ fn used(account: &Account, limits: &Limits) -> Used {
     .collect()
 }
 
+/// Whether the status of a quota says what it should.
+pub(super) fn is_shown(quota: &Value, account: &Account, limits: &Limits) -> bool {
+    let mut right = quota.clone();
+    show(&mut right, &used(account, limits));
+    right["status"] == quota["status"]
+}
+
 /// Sets `status`: what is not counted here stays as its accountant left it.
 fn show(quota: &mut Value, counted: &Used) {
     let hard = quota["spec"]["hard"].clone();

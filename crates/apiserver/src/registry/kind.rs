@@ -6,6 +6,7 @@ use astrago_patch::Keys;
 use serde_json::{Value, json};
 
 use crate::builtin::KindInfo;
+use crate::conversion::stored_path;
 use crate::schema::Structural;
 use crate::status::Subject;
 use crate::store::{Object, fields};
@@ -193,7 +194,8 @@ impl Kind {
             "metadata.namespace" => self.namespaced,
             _ => {
                 let custom = self.custom.as_ref();
-                fields::paths(&self.resource).contains(&path)
+                let stored = stored_path(self, path);
+                stored.is_some_and(|path| fields::paths(&self.resource).contains(&&*path))
                     || custom.is_some_and(|custom| {
                         custom.selectable_fields.iter().any(|one| one == path)
                     })

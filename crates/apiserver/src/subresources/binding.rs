@@ -95,7 +95,7 @@ pub(super) async fn evict(call: &Call, body: &[u8]) -> Result<Response> {
     options.dry_run |= call.parameters.dry_run;
     let turn = call.core.disruptions.turn.lock().await;
     let pod = call.current()?;
-    disruption::may_evict(&call.core.store, &pod).map_err(|refusal| match refusal {
+    disruption::may_evict(&call.core.store, &pod, (call.core.options.clock)()).map_err(|refusal| match refusal {
         Refusal::Budget(detail) => ApiError::DisruptionBudget(detail),
         Refusal::Several => ApiError::Conflict {
             subject: call.kind.subject(&call.path.name),

@@ -1,5 +1,6 @@
 //! `list`: selectors, pages, and the meaning of `resourceVersion`.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::response::Response;
@@ -8,6 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::StatusCode;
 
 use crate::call::Call;
+use crate::conversion::stored_path;
 use crate::parameters::VersionMatch;
 use crate::respond;
 use crate::selector::{Fields, Labels};
@@ -62,6 +64,11 @@ impl Selection {
             fields
                 .equal
                 .push(("metadata.name".to_owned(), call.path.name.clone()));
+        }
+        for (path, _) in fields.equal.iter_mut().chain(&mut fields.unequal) {
+            if let Some(Cow::Owned(stored)) = stored_path(&call.kind, path) {
+                *path = stored;
+            }
         }
         let indexed = fields::paths(&call.kind.resource);
         let field_terms = fields

@@ -13,6 +13,7 @@ use crate::admission;
 use crate::call::Call;
 use crate::decode;
 use crate::metadata;
+use crate::parameters::FieldValidation;
 use crate::respond;
 use crate::schema::{FieldError, Reason};
 use crate::status::{ApiError, Result};
@@ -102,10 +103,27 @@ async fn server_side_apply(call: &Call, mut applied: Value) -> Result<Response> 
     // Nobody may own a field that there is not.
     let unknown = admission::prune(&call.kind, &mut applied);
     let validation = call.parameters.field_validation;
+    if validation == FieldValidation::Strict && !unknown.is_empty() {
+        return Err(undeclared(call, &unknown));
+    }
     let mut warnings = admission::unknown_fields(&call.kind, &unknown, validation)?;
     let (stored, more, code) = apply_or_create(call, &applied).await?;
     warnings.extend(more);
     Ok(respond::object(call, &stored, code, &warnings))
+}
+
+/// Apply has words of its own for fields that the kind does not have.
+fn undeclared(call: &Call, fields: &[String]) -> ApiError {
+    let fields = fields.iter();
+    let fields: Vec<_> = fields
+        .map(|field| format!(".{field}: field not declared in schema"))
+        .collect();
+    let (namespace, name) = (call.namespace(), &call.path.name);
+    let (version, kind) = (&call.kind.api_version, &call.kind.kind);
+    ApiError::bad_request(format!(
+        "failed to create typed patch object ({namespace}/{name}; {version}, Kind={kind}): {}",
+        fields.join(", ")
+    ))
 }
 
 async fn apply_or_create(

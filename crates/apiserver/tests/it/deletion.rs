@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::plane::{Plane, eventually, gadgets};
 
+const MERGE: &str = "application/merge-patch+json";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 async fn create(plane: &Plane, name: &str, owners: &[&Value], finalizers: &[&str]) -> Value {
@@ -82,9 +83,7 @@ async fn foreground_waits_for_dependents_and_orphan_lets_them_live() {
     assert!(exists(&plane, "owner").await, "the owner waits");
     let release = json!({ "metadata": { "finalizers": null } });
     let path = format!("{MAPS}/held");
-    plane
-        .request("PATCH", &path, "application/merge-patch+json", &release)
-        .await;
+    plane.request("PATCH", &path, MERGE, &release).await;
     gone(&plane, "held").await;
     gone(&plane, "owner").await;
 
@@ -382,8 +381,35 @@ async fn every_namespace_keeps_its_account_and_the_certificate_of_the_server() {
             eventually("it is there again", is_there).await;
         }
         let patch = json!({ "data": { "ca.crt": "another", "more": "" } });
-        let patched = plane.request("PATCH", &map, "application/merge-patch+json", &patch);
+        let patched = plane.request("PATCH", &map, MERGE, &patch);
         assert_eq!(patched.await.0, 200);
         eventually("it is as it was", is_there).await;
+    }
+}
+
+#[tokio::test]
+async fn owners_in_a_circle_do_not_wait_for_each_other() {
+    for names in [&["one", "two", "three"][..], &["one"]] {
+        let plane = Plane::start().await;
+        let first = create(&plane, "zero", &[], &[]).await;
+        let mut last = first;
+        for name in names {
+            last = create(&plane, name, &[&last], &[]).await;
+        }
+        let owner = json!({ "metadata": { "ownerReferences": [{
+            "apiVersion": "v1", "kind": "ConfigMap", "blockOwnerDeletion": true,
+            "name": last["metadata"]["name"], "uid": last["metadata"]["uid"],
+        }] } });
+        let path = format!("{MAPS}/zero");
+        assert_eq!(plane.request("PATCH", &path, MERGE, &owner).await.0, 200);
+        let foreground = json!({ "propagationPolicy": "Foreground" });
+        for name in ["zero", names[0]] {
+            plane
+                .delete(&format!("{MAPS}/{name}"), foreground.clone())
+                .await;
+        }
+        for name in names.iter().chain(&["zero"]) {
+            gone(&plane, name).await;
+        }
     }
 }

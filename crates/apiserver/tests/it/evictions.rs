@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::plane::{Plane, eventually};
 
+const MERGE: &str = "application/merge-patch+json";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 
@@ -13,8 +14,7 @@ async fn pod(plane: &Plane, name: &str) {
     assert_eq!(plane.post(PODS, pod).await.0, 201);
     let ready = json!({ "status": { "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] } });
     let path = format!("{PODS}/{name}/status");
-    let merge = "application/merge-patch+json";
-    assert_eq!(plane.request("PATCH", &path, merge, &ready).await.0, 200);
+    assert_eq!(plane.request("PATCH", &path, MERGE, &ready).await.0, 200);
 }
 
 async fn evict(plane: &Plane, name: &str) -> (u16, Value) {
@@ -40,6 +40,20 @@ async fn a_budget_decides_how_many_pods_may_be_evicted() {
             && status["expectedPods"] == 2
     })
     .await;
+    // Who takes pods away otherwise says so in the status, and they count as gone.
+    let status = format!("{BUDGETS}/b/status");
+    let now = jiff::Timestamp::now().to_string();
+    let said = json!({ "status": { "disruptedPods": { "two": now, "gone-already": now, "one": "2020-01-01T00:00:00Z" } } });
+    assert_eq!(plane.request("PATCH", &status, MERGE, &said).await.0, 200);
+    eventually("the disrupted pod is kept, and counted", async || {
+        let status = plane.get(&status).await.1["status"].clone();
+        status["disruptedPods"] == json!({ "two": now }) && status["disruptionsAllowed"] == 0
+    })
+    .await;
+    assert_eq!(evict(&plane, "one").await.0, 429);
+    let said = json!({ "status": { "disruptedPods": null } });
+    assert_eq!(plane.request("PATCH", &status, MERGE, &said).await.0, 200);
+
     let (code, answer) = evict(&plane, "one").await;
     assert_eq!(code, 201, "{answer}");
     let one = plane.get(&format!("{PODS}/one")).await.1;

@@ -34,6 +34,7 @@ fn claim(name: &str, size: &str) -> Value {
         "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": size } } } })
 }
 
+const MERGE: &str = "application/merge-patch+json";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 
@@ -200,4 +201,22 @@ async fn limit_ranges_fill_in_and_refuse() {
          but request is 6Gi"
     );
     assert_eq!(plane.post(CLAIMS, claim("d", "5Gi")).await.0, 201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_status_that_somebody_else_wrote_is_put_right() {
+    let plane = limited(json!({ "configmaps": "5", "cpu": "1" })).await;
+    let maps = plane.get(MAPS).await.1["items"]
+        .as_array()
+        .map_or(0, Vec::len);
+    let want = json!({ "configmaps": maps.to_string(), "cpu": "0" });
+    used(&plane, want.clone()).await;
+    let wrong = json!({ "status": { "hard": { "cpu": "2" }, "used": { "configmaps": "77" } } });
+    let (code, answer) = plane
+        .request("PATCH", &format!("{QUOTA}/status"), MERGE, &wrong)
+        .await;
+    assert_eq!(code, 200, "{answer}");
+    used(&plane, want).await;
+    let hard = plane.get(QUOTA).await.1["status"]["hard"].clone();
+    assert_eq!(hard, json!({ "configmaps": "5", "cpu": "1" }));
 }

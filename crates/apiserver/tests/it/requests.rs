@@ -377,3 +377,96 @@ async fn a_watch_may_begin_with_what_is_there() {
         .collect();
     assert_eq!(kinds, ["ADDED", "ADDED", "BOOKMARK", "ADDED"]);
 }
+
+#[tokio::test]
+async fn selectors_name_the_fields_of_an_event_as_its_group_does() {
+    let plane = Plane::start().await;
+    let (core, new) = ("/api/v1", "/apis/events.k8s.io/v1");
+    let event = json!({ "metadata": { "name": "e" }, "eventTime": "2026-01-01T00:00:00.000000Z", "note": "hello",
+        "reason": "r", "type": "Normal", "action": "a", "reportingController": "c", "reportingInstance": "i",
+        "regarding": { "kind": "Pod", "name": "p", "namespace": "default" } });
+    let path = format!("{new}/namespaces/default/events");
+    let (code, made) = plane.post(&path, event).await;
+    assert_eq!(code, 201, "{made}");
+    for (group, selector, want) in [
+        (
+            new,
+            "reportingController=c,regarding.name=p,reason=r",
+            Some(1),
+        ),
+        (new, "reportingController!=c", Some(0)),
+        (new, "reportingComponent=c", None),
+        (new, "involvedObject.name=p", None),
+        (core, "reportingComponent=c,involvedObject.name=p", Some(1)),
+        (core, "reportingController=c", None),
+    ] {
+        let query = selector.replace('=', "%3D");
+        let (code, list) = plane
+            .get(&format!("{group}/events?fieldSelector={query}"))
+            .await;
+        let found = (code == 200).then(|| list["items"].as_array().map_or(0, Vec::len));
+        assert_eq!(found, want, "{group} {selector}: {list}");
+    }
+}
+
+#[tokio::test]
+async fn objects_show_the_defaults_that_their_definition_gained() {
+    let plane = Plane::start().await;
+    plane.post(DEFINITIONS, gadgets()).await;
+    let (_, old) = plane.post(GADGETS, gadget("old")).await;
+    let shape = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/shape";
+    for default in ["round", "square"] {
+        let path = format!("{DEFINITIONS}/gadgets.example.org");
+        let patch = json!([{ "op": "add", "path": shape, "value": { "type": "string", "default": default } }]);
+        let (code, answer) = plane
+            .request("PATCH", &path, "application/json-patch+json", &patch)
+            .await;
+        assert_eq!(code, 200, "{answer}");
+        let name = format!("made-{default}");
+        plane.post(GADGETS, gadget(&name)).await;
+    }
+    let shape = |object: &Value| object["spec"]["shape"].clone();
+    let (_, list) = plane.get(GADGETS).await;
+    let shapes: Vec<_> = list["items"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(shape)
+        .collect();
+    assert_eq!(shapes, ["round", "square", "square"]);
+    let (_, shown) = plane.get(&format!("{GADGETS}/old")).await;
+    assert_eq!(shape(&shown), "square");
+    assert_eq!(shown["metadata"], old["metadata"], "nothing was written");
+}
+
+#[rstest::rstest]
+#[case::unknown(
+    "metadata: {name: g, colour: 1}\nspec: {nonsense: 1}",
+    &[".metadata.colour: field not declared in schema", ".spec.nonsense: field not declared in schema"]
+)]
+#[case::twice("metadata:\n  name: g\nspec:\n  size: 1\n  size: 2", &["line 7: key \"size\" already set in map"])]
+#[tokio::test]
+async fn a_configuration_with_wrong_fields_is_not_applied(
+    #[case] rest: &str,
+    #[case] want: &[&str],
+) {
+    let plane = Plane::start().await;
+    plane.post(DEFINITIONS, gadgets()).await;
+    let body = format!("apiVersion: example.org/v1\nkind: Gadget\n{rest}\n");
+    let path = format!("{GADGETS}/g?fieldManager=me&fieldValidation=Strict");
+    let request = http::Request::patch(path)
+        .header("content-type", "application/apply-patch+yaml")
+        .body(axum::body::Body::from(body))
+        .expect("a request");
+    let router = plane.server.local(astrago_apiserver::Identity::admin());
+    let response = tower::ServiceExt::oneshot(router, request)
+        .await
+        .expect("an answer");
+    assert_eq!(response.status().as_u16(), 400);
+    let bytes = axum::body::to_bytes(response.into_body(), 1 << 20).await;
+    let status: Value = serde_json::from_slice(&bytes.expect("a body")).expect("a status");
+    let message = status["message"].as_str().expect("a message");
+    for part in want {
+        assert!(message.contains(part), "{message}");
+    }
+}

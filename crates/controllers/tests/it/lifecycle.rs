@@ -451,3 +451,39 @@ async fn a_service_has_the_pods_that_it_selects_in_its_slice() {
     plane.delete::<TrainJob>("demo").await;
     plane.until_none::<EndpointSlice>().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_takes_on_pods_that_it_selects_and_lets_others_go() {
+    let plane = Plane::start().await;
+    plane.run_controllers();
+    let job = json!({ "metadata": { "name": "plain", "namespace": "default" }, "spec": { "parallelism": 1,
+        "template": { "spec": { "restartPolicy": "Never", "containers": [{ "name": "main", "image": "any" }] } } } });
+    let job: Job = serde_json::from_value(job).expect("a job");
+    plane.create(&job).await;
+    let has_pod = || async { plane.list::<Pod>().await.pop().ok_or("no pod") };
+    let name = eventually("a pod", has_pod).await.name_any();
+    let orphan = Patch::Merge(json!({ "metadata": { "ownerReferences": null } }));
+    let pods = plane.api::<Pod>();
+    let orphaned = pods.patch(&name, &PatchParams::default(), &orphan).await;
+    assert_eq!(orphaned.expect("a pod").owner_references(), []);
+    let adopted = plane.until("is adopted", &name, |pod: &Pod| {
+        !pod.owner_references().is_empty()
+    });
+    let owner = adopted.await.owner_references()[0].clone();
+    assert_eq!(
+        (owner.name.as_str(), owner.controller),
+        ("plain", Some(true))
+    );
+
+    let unlabelled = Patch::Merge(
+        json!({ "metadata": { "labels": { "batch.kubernetes.io/controller-uid": null,
+        "batch.kubernetes.io/job-name": null, "controller-uid": null, "job-name": null } } }),
+    );
+    pods.patch(&name, &PatchParams::default(), &unlabelled)
+        .await
+        .expect("a pod");
+    let released = plane.until("is let go", &name, |pod: &Pod| {
+        pod.owner_references().is_empty()
+    });
+    assert!(released.await.metadata.deletion_timestamp.is_none());
+}

@@ -52,6 +52,8 @@ struct Entry {
     owners: Vec<String>,
     address: Ipv4Addr,
     reports: bool,
+    /// The lines of its `hostAliases`.
+    aliases: String,
 }
 
 /// What a Service stands for.
@@ -132,6 +134,7 @@ impl Names {
             owners: owners(pod),
             address,
             reports: reports(pod),
+            aliases: aliases(pod),
         };
         let uid = pod.uid().unwrap_or_default();
         let namespace = self.namespaces.entry(name.clone()).or_default();
@@ -251,8 +254,23 @@ impl Names {
             let address = relay::ADDRESS;
             let _ = writeln!(text, "{address} {0} {0}.cluster.local", relay::HOST);
         }
+        text.push_str(&own.aliases);
         Some(text)
     }
+}
+
+/// What a pod adds to its own file.
+fn aliases(pod: &Pod) -> String {
+    let aliases = pod.spec.iter().flat_map(|spec| &spec.host_aliases);
+    let mut text = String::new();
+    for alias in aliases.flatten() {
+        text.push_str(&alias.ip);
+        for name in alias.hostnames.iter().flatten() {
+            let _ = write!(text, "\t{name}");
+        }
+        text.push('\n');
+    }
+    text
 }
 
 fn owners(object: &impl ResourceExt) -> Vec<String> {
@@ -365,6 +383,20 @@ mod tests {
         assert!(!file.contains("10.0.0.3 master"), "{file}");
         names.service(&service, false);
         assert!(!names.file("b").unwrap().contains("master"));
+    }
+
+    #[test]
+    fn a_pod_adds_aliases_to_its_own_file() {
+        let mut names = Names::default();
+        let mut one = pod("a", "one", Some("job"));
+        let alias = serde_json::json!({ "ip": "192.0.2.7", "hostnames": ["foo", "bar.example"] });
+        one.spec.get_or_insert_default().host_aliases =
+            Some(vec![serde_json::from_value(alias).unwrap()]);
+        names.add(&one, Ipv4Addr::new(10, 0, 0, 2));
+        names.add(&pod("b", "one", Some("job")), Ipv4Addr::new(10, 0, 0, 3));
+        let file = names.file("a").unwrap();
+        assert!(file.ends_with("\n192.0.2.7\tfoo\tbar.example\n"), "{file}");
+        assert!(!names.file("b").unwrap().contains("192.0.2.7"));
     }
 
     #[test]

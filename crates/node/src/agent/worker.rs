@@ -57,6 +57,8 @@ pub(super) struct Worker {
     /// News of the supervisor; `None` once it is gone.
     follower: Option<watch::Receiver<State>>,
     asked_to_stop: Option<u64>,
+    /// The deadline that the supervisor was told, of those that it may not have been started with.
+    deadline: Option<u64>,
     told: Option<Value>,
     warned: usize,
     retry: Duration,
@@ -79,6 +81,7 @@ impl Worker {
             uid,
             follower: None,
             asked_to_stop: None,
+            deadline: None,
             told: None,
             warned: 0,
             retry: RETRY_FIRST,
@@ -142,6 +145,7 @@ impl Worker {
         }
         if self.follower.is_none() && launch::is_supervised(&self.dir) {
             self.follower = self.follow().await;
+            self.deadline = None;
             if self.follower.is_none() {
                 // It is just beginning, or just ending. Nothing may be decided without it.
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -165,6 +169,7 @@ impl Worker {
                 self.report(pod, state.as_ref(), None).await?;
                 self.tell_of_back_offs(pod, state.as_ref()).await;
                 if !finished {
+                    self.set_deadline(pod).await?;
                     self.refresh(pod).await?;
                 }
                 Ok(Next::Wait)
@@ -293,6 +298,23 @@ impl Worker {
         started
             .await
             .unwrap_or_else(|error| Err(launch::Error::Refused(error.to_string())))?;
+        Ok(())
+    }
+
+    /// Passes on a deadline, which may be set and lowered while the pod runs.
+    async fn set_deadline(&mut self, pod: &Pod) -> Result<(), launch::Error> {
+        let seconds = pod
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.active_deadline_seconds);
+        let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        if let Some(seconds) = seconds.filter(|_| self.deadline != seconds) {
+            let dir = self.dir.clone();
+            let told = tokio::task::spawn_blocking(move || launch::set_deadline(&dir, seconds));
+            told.await
+                .unwrap_or_else(|error| Err(launch::Error::Refused(error.to_string())))?;
+            self.deadline = Some(seconds);
+        }
         Ok(())
     }
 

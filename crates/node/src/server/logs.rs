@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use axum::body::Body;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{Path, Query};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -12,6 +14,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 
 use super::pods::Found;
+use super::transport::websocket;
 use super::{Error, Result, State};
 use crate::logs::{self, Options, Stream, attempts, stream};
 use crate::state::Status;
@@ -20,6 +23,7 @@ pub(super) async fn serve(
     axum::extract::State(server): State,
     Path((namespace, pod, container)): Path<(String, String, String)>,
     Query(pairs): Query<Vec<(String, String)>>,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response> {
     let query = Parameters::parse(pairs, Timestamp::now())?;
     // Pods of a namespace that had the same name are none of this one's business.
@@ -51,6 +55,9 @@ pub(super) async fn serve(
     let text = stream(&directory, attempt, query.options)
         .await
         .map_err(Error::Log)?;
+    if let Ok(upgrade) = upgrade {
+        return Ok(websocket::logs(upgrade, text));
+    }
     let headers = [(header::CONTENT_TYPE, "text/plain")];
     Ok((headers, Body::from_stream(text)).into_response())
 }

@@ -4,7 +4,7 @@
 //! ([`Output`]). They are short, so a slow side slows the other one down.
 
 pub(super) mod spdy;
-mod websocket;
+pub(super) mod websocket;
 
 use std::future::Future;
 

@@ -88,6 +88,11 @@ impl Supervisor {
                 self.stop(grace_seconds.unwrap_or(self.spec.grace_seconds));
                 Response::Done
             }
+            Request::Deadline { seconds } => {
+                let before = self.spec.active_deadline_seconds.unwrap_or(seconds);
+                self.spec.active_deadline_seconds = Some(before.min(seconds));
+                Response::Done
+            }
             Request::Stats => Response::Stats(self.stats()),
             Request::Watch => {
                 if channel

@@ -181,6 +181,26 @@ async fn a_process_that_is_left_behind_does_not_hold_the_caller() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_first_protocol_tells_of_failures_alone() {
+    let kubelet = Kubelet::start().await;
+    for (script, want) in [
+        ("echo%20out", &[&b"\x01"[..], b"\x01out\n"][..]),
+        (
+            "exit%203",
+            &[
+                b"\x01",
+                b"\x03command terminated with non-zero exit code: exit status 3",
+            ],
+        ),
+    ] {
+        let path = format!(
+            "/exec/team/job-0/main?command=sh&command=-c&command={script}&output=1&error=1"
+        );
+        assert_eq!(kubelet.messages(&path, "channel.k8s.io").await, want);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn requests_that_make_no_sense_are_refused_with_a_reason() {
     let kubelet = Kubelet::start().await;
     for (path, token, code, want) in [

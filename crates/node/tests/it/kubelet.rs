@@ -18,6 +18,7 @@ use axum::extract::{Path as Segments, Request as HttpRequest};
 use axum::http::{HeaderValue, Uri, header};
 use axum::routing::{any, get};
 use serde_json::json;
+use tokio::io::AsyncReadExt as _;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
@@ -97,6 +98,42 @@ impl Kubelet {
             .send()
             .await
             .unwrap()
+    }
+
+    /// All messages that come over a WebSocket, up to its end.
+    pub(crate) async fn messages(&self, path: &str, protocol: &str) -> Vec<Vec<u8>> {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder()
+            .tls_danger_accept_invalid_certs(true)
+            .http1_only()
+            .no_proxy()
+            .build();
+        let request = client
+            .unwrap()
+            .get(format!("https://{}{path}", self.address))
+            .bearer_auth(TOKEN)
+            .header(header::CONNECTION, "upgrade")
+            .header(header::UPGRADE, "websocket")
+            .header(header::SEC_WEBSOCKET_VERSION, "13")
+            .header(header::SEC_WEBSOCKET_KEY, "c2l4dGVlbiBsZXR0ZXJzLg==")
+            .header(header::SEC_WEBSOCKET_PROTOCOL, protocol);
+        let response = request.send().await.unwrap();
+        assert_eq!(response.headers()[header::SEC_WEBSOCKET_PROTOCOL], protocol);
+        let mut connection = response.upgrade().await.unwrap();
+        let mut found = Vec::new();
+        loop {
+            let mut head = [0; 2];
+            connection.read_exact(&mut head).await.unwrap();
+            assert!(head[1] < 126, "a short message");
+            let mut message = vec![0; usize::from(head[1])];
+            connection.read_exact(&mut message).await.unwrap();
+            // The last 4 bits are what it is: 2 bytes, 8 the end.
+            if head[0] & 15 == 8 {
+                return found;
+            }
+            assert_eq!(head[0] & 15, 2);
+            found.push(message);
+        }
     }
 
     /// A kubectl that talks to this server.

@@ -47,6 +47,9 @@ async fn every_option_of_kubectl_logs_works() {
             );
         }
     }
+    let path = "/containerLogs/team/job-0/main?tailLines=2";
+    let messages = kubelet.messages(path, "binary.k8s.io").await;
+    assert_eq!(messages.concat(), b"two\nthree\n");
     drop(second);
 }
 

@@ -287,6 +287,19 @@ fn a_pod_is_asked_to_end_and_then_made_to() {
 }
 
 #[test]
+fn a_pod_that_runs_may_be_given_less_time_and_not_more() {
+    let Some(bench) = Bench::new() else { return };
+    let pod = bench.start(bench.spec("late", "echo up; exec sleep 1000"));
+    pod.until_logged("main", 0, "up");
+    for seconds in [2000, 1, 3000] {
+        launch::set_deadline(&pod.dir, seconds).unwrap();
+    }
+    let state = pod.finished();
+    assert_eq!(state.phase, Phase::Failed);
+    assert_eq!(state.reason.as_deref(), Some("DeadlineExceeded"));
+}
+
+#[test]
 fn a_container_is_asked_to_end_by_the_signal_that_it_names() {
     let Some(bench) = Bench::new() else { return };
     let script = "trap 'echo term' TERM; trap 'echo saved; exit 0' USR1; echo up; while :; do sleep 0.05; done";

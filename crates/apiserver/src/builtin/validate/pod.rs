@@ -107,6 +107,7 @@ pub(super) fn update(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
         }
     }
     put(&mut allowed, wanted, "activeDeadlineSeconds");
+    deadline(&wanted["activeDeadlineSeconds"], &old["spec"], errors);
     let kept = list(&allowed, "tolerations")
         .iter()
         .all(|one| list(wanted, "tolerations").contains(one));
@@ -140,6 +141,23 @@ pub(super) fn update(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     if allowed != *wanted {
         errors.push(FieldError::forbidden("spec", UPDATE));
     }
+}
+
+/// A deadline may be set, and lowered.
+fn deadline(wanted: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    let Some(before) = old["activeDeadlineSeconds"].as_i64() else {
+        return;
+    };
+    let detail = match wanted.as_i64() {
+        Some(seconds) if seconds <= before => return,
+        Some(_) => "must be less than or equal to previous value",
+        None => "must not update from a positive integer to nil value",
+    };
+    errors.push(FieldError::invalid(
+        "spec.activeDeadlineSeconds",
+        wanted,
+        detail,
+    ));
 }
 
 fn put(into: &mut Value, from: &Value, field: &str) {

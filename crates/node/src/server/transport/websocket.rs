@@ -1,12 +1,17 @@
-//! `v5.channel.k8s.io` and `v4.channel.k8s.io`: every message begins with its channel's number.
+//! `v5.channel.k8s.io`, `v4.channel.k8s.io` and the first, `channel.k8s.io`: every message begins with its channel's
+//! number. Logs have one channel, and no number.
+
+use std::pin::pin;
 
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
+use axum::http::HeaderValue;
+use axum::response::Response;
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::stream::{SplitSink, SplitStream};
-use futures::{SinkExt, StreamExt};
+use futures::{SinkExt, Stream, StreamExt};
 use tokio::sync::mpsc;
 
-use super::super::{Error, Result};
+use super::super::Error;
 use super::{Channel, Input, Output, Wanted};
 
 const STDIN: u8 = 0;
@@ -18,10 +23,11 @@ const RESIZE: u8 = 4;
 const CLOSE: u8 = 255;
 
 /// In the order of our preference.
-const PROTOCOLS: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
+const PROTOCOLS: [&str; 3] = ["v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io"];
+const LOGS: &str = "binary.k8s.io";
 const MESSAGE_MAX: usize = 16 << 20;
 
-pub(super) fn negotiate(upgrade: WebSocketUpgrade) -> Result<WebSocketUpgrade> {
+pub(super) fn negotiate(upgrade: WebSocketUpgrade) -> Result<WebSocketUpgrade, Error> {
     let upgrade = upgrade.protocols(PROTOCOLS).max_message_size(MESSAGE_MAX);
     if upgrade.selected_protocol().is_none() {
         let text = format!(
@@ -39,11 +45,11 @@ pub(super) async fn carry(
     input: mpsc::Sender<Input>,
     output: mpsc::Receiver<Output>,
 ) {
-    let closes = socket
-        .protocol()
-        .is_some_and(|protocol| protocol.as_bytes() == PROTOCOLS[0].as_bytes());
+    let protocol = socket.protocol().map(HeaderValue::as_bytes);
+    let speaks = |name: &str| protocol == Some(name.as_bytes());
+    let (closes, is_first) = (speaks(PROTOCOLS[0]), speaks(PROTOCOLS[2]));
     let (sink, stream) = socket.split();
-    let mut sending = Box::pin(send(sink, wanted, output));
+    let mut sending = Box::pin(send(sink, wanted, is_first, output));
     let mut receiving = Box::pin(receive(stream, closes, input));
     // When the caller is gone there is nobody to send to. When all is sent, the caller's farewell
     // is not waited for.
@@ -51,6 +57,30 @@ pub(super) async fn carry(
         () = &mut sending => {}
         () = &mut receiving => {}
     }
+}
+
+/// Answers with a log, and ends with it, or when the caller leaves.
+pub(in crate::server) fn logs<E: Send + 'static>(
+    upgrade: WebSocketUpgrade,
+    text: impl Stream<Item = Result<Bytes, E>> + Send + 'static,
+) -> Response {
+    upgrade.protocols([LOGS]).on_upgrade(|socket| async move {
+        let (mut sink, mut stream) = socket.split();
+        let sending = async {
+            let mut text = pin!(text);
+            while let Some(Ok(bytes)) = text.next().await {
+                if sink.send(Message::Binary(bytes)).await.is_err() {
+                    return;
+                }
+            }
+            let _ = sink.send(farewell()).await;
+        };
+        let leaving = async { while let Some(Ok(_)) = stream.next().await {} };
+        tokio::select! {
+            () = sending => {}
+            () = leaving => {}
+        }
+    })
 }
 
 async fn receive(mut stream: SplitStream<WebSocket>, closes: bool, input: mpsc::Sender<Input>) {
@@ -83,6 +113,7 @@ async fn receive(mut stream: SplitStream<WebSocket>, closes: bool, input: mpsc::
 async fn send(
     mut sink: SplitSink<WebSocket, Message>,
     wanted: Wanted,
+    is_first: bool,
     mut output: mpsc::Receiver<Output>,
 ) {
     // Clients take the first message, empty as it is, as a sign that the streams are up.
@@ -98,17 +129,30 @@ async fn send(
         let message = match message {
             Output::Data(Channel::Stdout, bytes) => frame(STDOUT, &bytes),
             Output::Data(Channel::Stderr, bytes) => frame(STDERR, &bytes),
+            // The first protocol says what went wrong in plain words, and nothing if nothing did.
+            Output::Status(status) if is_first => {
+                if status["status"] == "Success" {
+                    continue;
+                }
+                frame(
+                    STATUS,
+                    status["message"].as_str().unwrap_or_default().as_bytes(),
+                )
+            }
             Output::Status(status) => frame(STATUS, status.to_string().as_bytes()),
         };
         if sink.send(message).await.is_err() {
             return;
         }
     }
-    let farewell = CloseFrame {
+    let _ = sink.send(farewell()).await;
+}
+
+fn farewell() -> Message {
+    Message::Close(Some(CloseFrame {
         code: close_code::NORMAL,
         reason: "".into(),
-    };
-    let _ = sink.send(Message::Close(Some(farewell))).await;
+    }))
 }
 
 fn frame(channel: u8, content: &[u8]) -> Message {
