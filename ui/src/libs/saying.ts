@@ -19,6 +19,8 @@ const RESOURCES: Record<string, string> = {
   pods: 'resource.pods',
 };
 
+const AMOUNTS = ['needed', 'free', 'largest', 'all', 'hard'];
+
 /** The server writes its hints as parts of a sentence. */
 export function asSentence(text: string): string {
   const begun = text.slice(0, 1).toUpperCase() + text.slice(1);
@@ -38,8 +40,9 @@ export function sentence(said: Said, t: Translate, exists: (key: string) => bool
     const known = RESOURCES[resource.replace(/^requests\./, '')];
     parameters['resource'] = known === undefined ? resource : exists(known) ? t(known) : known;
   }
-  for (const [name, value] of Object.entries(parameters)) {
-    if (typeof value === 'string') parameters[name] = quantity(value);
+  for (const name of AMOUNTS) {
+    const amount = parameters[name];
+    if (typeof amount === 'string') parameters[name] = quantity(amount);
   }
   // Kubernetes repeats itself in what it says in its own words; those stay as they are.
   const text = t(key, parameters);
