@@ -64,7 +64,7 @@ screenshots: setup ui ## Pictures of every page into docs/screenshots
 	$(CARGO) test $(LOCKED) --workspace --no-run
 	cd ui && npm run screenshots
 
-check: ## Formatting, lints, generated files, house rules, dependency audit
+check: ui ## Formatting, lints, generated files, house rules, dependency audit
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
 	$(CARGO) xtask gen --check
