@@ -1,6 +1,7 @@
 //! What a container sees and may do.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::process::Command;
 
@@ -602,9 +603,7 @@ fn a_terminal_is_one_of_the_containers_own() {
     };
     let (answer, sent) = terminal("main");
     assert_eq!(answer, Response::Done);
-    let [near, far] = &sent[..] else {
-        panic!("{} descriptors", sent.len());
-    };
+    let [near, far] = <[OwnedFd; 2]>::try_from(sent).unwrap();
     let script = "tty; test -c $(tty) && stat -c %u $(tty); echo to its own name > $(tty)";
     let exec = Exec {
         container: "main".into(),
@@ -615,9 +614,11 @@ fn a_terminal_is_one_of_the_containers_own() {
     let (mut channel, answer, _) = ask(&Request::Exec(exec), &[far.as_fd()]);
     assert_eq!(answer, Response::Started);
     let (answer, _) = channel.receive::<Response>().unwrap().unwrap();
-    let mut shown = [0; 200];
-    let count = nix::unistd::read(near, &mut shown).unwrap();
-    let shown = String::from_utf8_lossy(&shown[..count]);
+    // Once nobody has the far end any more, reading ends with an error after the last byte.
+    drop(far);
+    let mut shown = Vec::new();
+    let _ = std::io::Read::read_to_end(&mut File::from(near), &mut shown);
+    let shown = String::from_utf8_lossy(&shown);
     assert_eq!(shown, "/dev/pts/0\r\n7\r\nto its own name\r\n");
     assert_eq!(answer, Response::Exited { code: 0 });
     for container in ["none", "file", "pipe", "link", "up"] {
