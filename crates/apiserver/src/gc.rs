@@ -279,11 +279,17 @@ async fn check_dependent(core: &Core, reference: &Reference) -> Result<()> {
     remove(core, reference, propagation, &object.meta.uid).await
 }
 
+/// How many objects are looked at for a circle: a user may hang any number below each other.
+const CIRCLE_MAX: usize = 1000;
+
 /// Whether an owner of this object waits, through others that wait, for the object itself: none of them would ever go.
 fn is_in_circle(store: &Store, object: &Object) -> bool {
     let mut seen = HashSet::new();
     let mut next = store.dependents(&object.meta.uid);
-    while let Some(reference) = next.pop() {
+    for _ in 0..CIRCLE_MAX {
+        let Some(reference) = next.pop() else {
+            break;
+        };
         let Some(dependent) = store.get(&reference.resource, &reference.name) else {
             continue;
         };
