@@ -1,7 +1,7 @@
 //! Any rule compiles or is refused, and ends in time on any object.
 
 use arbitrary::Unstructured;
-use astrago_apiserver::schema::Structural;
+use astrago_apiserver::Structural;
 
 use super::json;
 

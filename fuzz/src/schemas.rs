@@ -1,7 +1,7 @@
 //! Any schema compiles or is refused, and then any object can be pruned, defaulted and validated.
 
 use arbitrary::Unstructured;
-use astrago_apiserver::schema::Structural;
+use astrago_apiserver::Structural;
 
 use super::json;
 

@@ -142,23 +142,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/presets": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Sizes to choose from. */
-        get: operations["presets"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/priorities": {
         parameters: {
             query?: never;
@@ -928,18 +911,21 @@ export interface components {
              * @description In cores.
              */
             cpu: number;
-            /** Format: int64 */
-            gpu: number;
             /**
              * Format: int64
              * @description In bytes.
              */
             memory: number;
+            /** Format: int64 */
+            gpu: number;
         };
         Audit: {
             items: components["schemas"]["AuditEntry"][];
         };
         AuditEntry: {
+            /** Format: date-time */
+            time: string;
+            user: string;
             /** @description Such as `create`, `delete`, `suspend`. */
             action: string;
             namespace: string;
@@ -949,9 +935,6 @@ export interface components {
              * @description The HTTP status of the answer.
              */
             status: number;
-            /** Format: date-time */
-            time: string;
-            user: string;
         };
         /**
          * @description What a sentence says, for programs: a page writes it in its reader's language.
@@ -977,172 +960,185 @@ export interface components {
             };
         };
         Claim: {
-            /** Format: date-time */
-            created_at?: string | null;
             name: string;
             namespace: string;
             size: string;
             state: string;
+            /** Format: date-time */
+            created_at?: string | null;
         };
         ClaimRequest: {
-            name: string;
             namespace: string;
+            name: string;
             /** @example 10Gi */
             size: string;
         };
         /** @description What the cluster is and what it offers. */
         ClusterInfo: {
+            /** @example v1.37.1 */
+            kubernetes_version?: string | null;
+            /** @description The version that Kubeflow Trainer publishes; v2.1 and older publish none. */
+            trainer_version?: string | null;
+            /** @description How changes to a runtime's pods are written here: `podTemplateOverrides` or `runtimePatches`. */
+            dialect: string;
             /** @description Whether Astrago's own controllers run the jobs, not Kubeflow Trainer's. */
             astrago_controllers: boolean;
+            training_operator_v1: boolean;
+            kueue: boolean;
+            volcano: boolean;
+            metrics: boolean;
+            karpenter: boolean;
             /**
              * @description Whether the cluster's state is known as it is now; if not, answers are from before the
              *     connection broke.
              */
             connected: boolean;
-            /** @description How changes to a runtime's pods are written here: `podTemplateOverrides` or `runtimePatches`. */
-            dialect: string;
-            karpenter: boolean;
-            /** @example v1.37.1 */
-            kubernetes_version?: string | null;
-            kueue: boolean;
-            metrics: boolean;
-            /** @description The version that Kubeflow Trainer publishes; v2.1 and older publish none. */
-            trainer_version?: string | null;
-            training_operator_v1: boolean;
-            volcano: boolean;
         };
         /** @description How far a training is in one unit. */
         Count: {
+            unit: components["schemas"]["CountUnit"];
             /** Format: double */
             at: number;
             /** Format: double */
             of?: number | null;
-            unit: components["schemas"]["CountUnit"];
         };
         /** @enum {string} */
         CountUnit: "epoch" | "step";
         /**
-         * @description A request for a training job, in either form of the API.
+         * @description A request for a training job, in either form of the API: sizes stand nested in `config` (form A) or flat (form B).
          *
-         *     Sizes are given once: nested in `config` (form A) or flat (form B). This type is what clients
-         *     send; the server reads the body field by field, so that it can name every mistake at once.
+         *     The schema that is made of this type is also what bodies are held against (`form::typed`): kinds, bounds where
+         *     both are given, and which fields there are. A string of the format `quantity` may be written as a number.
          */
         CreateRequest: {
+            /** @example user123 */
+            user_id: string;
+            /** @example user-123 */
+            namespace: string;
             /**
-             * @description Gives the job a volume that is kept over restarts and removed with the job, and names it to
-             *     the code as `CHECKPOINT_DIR`.
-             */
-            checkpoint?: boolean | null;
-            /**
-             * @description How large that volume may become; otherwise 10Gi.
-             * @example 10Gi
-             */
-            checkpoint_size?: string | null;
-            command?: string | null;
-            config?: components["schemas"]["SizesOfNode"] | null;
-            cpu_limit?: string | null;
-            cpu_request?: string | null;
-            /**
-             * Format: int64
-             * @description Ends the job as failed after this many seconds.
-             */
-            deadline_seconds?: number | null;
-            /** @description The script of the snapshot to start; otherwise `train.py` or `main.py`. */
-            entry?: string | null;
-            env_vars?: components["schemas"]["EnvVar"][];
-            /**
-             * @description `pytorch`, `tensorflow`, `horovod`, `deepspeed`, `jax`, `xgboost` or `mlx`.
+             * @description A framework that a runtime of `/api/runtimes` is for.
              * @example pytorch
              */
             framework: string;
-            git_branch?: string | null;
-            /**
-             * Format: int64
-             * @description How many commits of history; 0 for all, otherwise 1.
-             */
-            git_depth?: number | null;
-            git_repository?: string | null;
-            /** @description A branch, tag or full commit, instead of `git_branch`. */
-            git_revision?: string | null;
-            /**
-             * @description The Secret for a private repository: `username` and `password` (or a token), or `ssh-privatekey`
-             *     and `known_hosts`.
-             */
-            git_secret?: string | null;
-            /** Format: int64 */
-            gpu_count?: number | null;
-            image?: string | null;
-            /**
-             * @description Cores of the launcher of a Horovod job, which starts the nodes and does not train.
-             * @example 1
-             */
-            launcher_cpu?: string | null;
-            /**
-             * @description Memory of the launcher of a Horovod job.
-             * @example 2Gi
-             */
-            launcher_memory?: string | null;
-            /**
-             * Format: int64
-             * @description How often the whole job may be restarted; otherwise the runtime decides.
-             */
-            max_restarts?: number | null;
-            memory_limit?: string | null;
-            memory_request?: string | null;
-            /** @description A name of your choice; otherwise `{user_id}-job-{time}`. */
-            name?: string | null;
-            /** @example user-123 */
-            namespace: string;
-            node_selector?: {
-                [key: string]: string;
-            };
-            /**
-             * Format: int64
-             * @description Starts so many processes on each node, with torchrun. Only with pytorch, and without `command`.
-             */
-            nproc_per_node?: number | null;
-            /** Format: int64 */
-            num_nodes?: number | null;
-            /**
-             * Format: int64
-             * @description Higher goes first in the queue.
-             */
-            priority?: number | null;
-            /**
-             * @description `transient`, as without it: a failure that no further attempt can heal, such as a missing module, ends the job.
-             *     `all`: restarts after any failure.
-             * @example transient
-             */
-            retry?: string | null;
-            /** @description A runtime other than the framework's own. */
-            runtime?: string | null;
-            /**
-             * @description The digest of a folder that was uploaded to `/api/snapshots`, instead of `training_code`. It
-             *     appears at `/workspace/scripts`, which is also where the command starts.
-             * @example sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
-             */
-            snapshot?: string | null;
-            source?: components["schemas"]["Source"] | null;
-            /** @description Creates the job without starting it. */
-            suspend?: boolean | null;
             /**
              * @description The text of `train.py`.
              * @example print('training')
              */
             training_code?: string | null;
             /**
+             * @description The digest of a folder that was uploaded to `/api/snapshots`, instead of `training_code`. It
+             *     appears at `/workspace/scripts`, which is also where the command starts.
+             * @example sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+             */
+            snapshot?: string | null;
+            /** @description The script of the snapshot to start; otherwise `train.py` or `main.py`. */
+            entry?: string | null;
+            source?: components["schemas"]["Source"] | null;
+            git_repository?: string | null;
+            git_branch?: string | null;
+            /** @description A branch, tag or full commit, instead of `git_branch`. */
+            git_revision?: string | null;
+            /**
+             * Format: int64
+             * @description How many commits of history; 0 for all, otherwise 1.
+             */
+            git_depth?: number | null;
+            /**
+             * @description The Secret for a private repository: `username` and `password` (or a token), or `ssh-privatekey`
+             *     and `known_hosts`.
+             */
+            git_secret?: string | null;
+            /**
+             * @description A line for the shell, instead of the command that the server makes of the script, `arguments` and
+             *     `nproc_per_node`.
+             */
+            command?: string | null;
+            /** @description Arguments of the script, each as it stands. Only without `command`. */
+            arguments?: string[];
+            /**
+             * Format: int64
+             * @description Starts so many processes on each node, with torchrun. Only with pytorch, and without `command`.
+             */
+            nproc_per_node?: number | null;
+            /** @description A name of your choice; otherwise `{user_id}-job-{time}`. */
+            name?: string | null;
+            /** @description A runtime other than the framework's own. */
+            runtime?: string | null;
+            image?: string | null;
+            config?: components["schemas"]["SizesOfNode"] | null;
+            /**
+             * Format: int64
+             * @description At most 1000, unless the administrator has set another limit.
+             */
+            num_nodes?: number | null;
+            /** Format: quantity */
+            cpu_request?: string | null;
+            /** Format: quantity */
+            cpu_limit?: string | null;
+            /** Format: quantity */
+            memory_request?: string | null;
+            /** Format: quantity */
+            memory_limit?: string | null;
+            /** Format: int64 */
+            gpu_count?: number | null;
+            /**
+             * Format: quantity
+             * @description Cores of a launcher that starts the nodes and does not train, as Horovod has one.
+             * @example 1
+             */
+            launcher_cpu?: string | null;
+            /**
+             * Format: quantity
+             * @description Memory of such a launcher.
+             * @example 2Gi
+             */
+            launcher_memory?: string | null;
+            env_vars?: components["schemas"]["EnvVar"][];
+            volumes?: components["schemas"]["VolumeRequest"][];
+            /**
+             * @description Gives the job a volume that is kept over restarts and removed with the job, and names it to
+             *     the code as `CHECKPOINT_DIR`.
+             */
+            checkpoint?: boolean | null;
+            /**
+             * Format: quantity
+             * @description How large that volume may become; otherwise 10Gi.
+             * @example 10Gi
+             */
+            checkpoint_size?: string | null;
+            node_selector?: {
+                [key: string]: string;
+            };
+            /**
+             * Format: int64
+             * @description How often the whole job may be restarted; otherwise the runtime decides.
+             */
+            max_restarts?: number | null;
+            /**
+             * @description `transient`, as without it: a failure that no further attempt can heal, such as a missing module, ends the job.
+             *     `all`: restarts after any failure.
+             * @example transient
+             */
+            retry?: string | null;
+            /**
+             * Format: int64
+             * @description Ends the job as failed after this many seconds.
+             */
+            deadline_seconds?: number | null;
+            /**
              * Format: int64
              * @description Deletes the job this many seconds after its end; otherwise the runtime decides.
              */
             ttl_seconds_after_finished?: number | null;
-            /** @example user123 */
-            user_id: string;
-            volumes?: components["schemas"]["VolumeRequest"][];
+            /**
+             * Format: int64
+             * @description Higher goes first in the queue.
+             */
+            priority?: number | null;
+            /** @description Creates the job without starting it. */
+            suspend?: boolean | null;
         };
         CreateResponse: {
-            /** Format: date-time */
-            created_at: string;
-            namespace: string;
             /**
              * @description Always `success`; anything else is an error answer.
              * @example success
@@ -1150,26 +1146,33 @@ export interface components {
             status: string;
             /** @example user123-job-20251105130000 */
             trainjob_name: string;
+            namespace: string;
+            /** Format: date-time */
+            created_at: string;
         };
         CreatedToken: components["schemas"]["Token"] & {
             /** @description Shown this once; only its digest is kept. */
             token: string;
         };
         CreatedUser: {
-            admin: boolean;
             name: string;
             namespace: string;
+            admin: boolean;
             /** @description Shown this once; only its digest is kept. */
             token: string;
         };
         Deleted: {
-            namespace: string;
             /** @example success */
             status: string;
             trainjob_name: string;
+            namespace: string;
         };
         EnvVar: {
             name: string;
+            /**
+             * Format: scalar
+             * @description Numbers and booleans are taken as they are written.
+             */
             value?: string;
         };
         /** @description The body of every answer that is not a success. */
@@ -1182,34 +1185,34 @@ export interface components {
              * @example invalid_request
              */
             code: string;
+            /** @description One sentence for people. */
+            message: string;
             /** @description Every field that is wrong, all at once. */
             fields?: components["schemas"]["FieldError"][];
             /** @description What to do about it. */
             hint?: string | null;
-            /** @description One sentence for people. */
-            message: string;
             /** @description Finds the cause of an internal error in the server's log. */
             request_id?: string | null;
         };
         /** @description Why a job failed. */
         Failure: {
-            /** @description The summary for programs. */
-            cause?: components["schemas"]["Cause"];
-            /** @description The log lines that show it. */
-            evidence: string[];
-            /** Format: int32 */
-            exit_code?: number | null;
-            hint?: string | null;
             kind: components["schemas"]["FailureKind"];
-            /** @description Whether the same code would fail in the same way again: a syntax error, a missing module, wrong arguments. */
-            permanent?: boolean;
             /** @description One or two sentences for the person who wrote the code. */
             summary: string;
+            /** @description The summary for programs. */
+            cause?: components["schemas"]["Cause"];
             /**
              * Format: int64
              * @description The node that failed first.
              */
             worker?: number | null;
+            /** Format: int32 */
+            exit_code?: number | null;
+            /** @description Whether the same code would fail in the same way again: a syntax error, a missing module, wrong arguments. */
+            permanent?: boolean;
+            /** @description The log lines that show it. */
+            evidence: string[];
+            hint?: string | null;
         };
         /** @enum {string} */
         FailureKind: "out_of_memory" | "gpu_out_of_memory" | "missing_module" | "python_exception" | "syntax_error" | "collective_timeout" | "rendezvous_failed" | "image_pull" | "git_clone" | "file_not_found" | "command_not_found" | "disk_full" | "signal" | "deadline" | "configuration" | "non_zero_exit";
@@ -1225,14 +1228,14 @@ export interface components {
         };
         /** @description Whether a request would find room. */
         Fit: {
-            /** @description The reason for programs. */
-            cause: components["schemas"]["Cause"];
-            free: components["schemas"]["Amounts"];
-            needs: components["schemas"]["Amounts"];
+            verdict: components["schemas"]["FitVerdict"];
             /** @description A sentence with the numbers. */
             reason: string;
+            /** @description The reason for programs. */
+            cause: components["schemas"]["Cause"];
+            needs: components["schemas"]["Amounts"];
+            free: components["schemas"]["Amounts"];
             total: components["schemas"]["Amounts"];
-            verdict: components["schemas"]["FitVerdict"];
             /**
              * Format: int64
              * @description An estimate from the running jobs' progress and deadlines, where there is one.
@@ -1243,6 +1246,7 @@ export interface components {
         FitVerdict: "fits_now" | "would_wait" | "never_fits";
         /** @description A time in which a job did one thing. */
         Interval: {
+            phase: components["schemas"]["Phase"];
             /**
              * Format: int64
              * @description The number of the attempt that trains, or trained last; the first is 1.
@@ -1250,20 +1254,27 @@ export interface components {
             attempt: number;
             /** Format: date-time */
             from: string;
-            phase: components["schemas"]["Phase"];
             /** Format: date-time */
             until: string;
         };
         /** @description A job in full. */
         JobDetail: components["schemas"]["JobSummary"] & {
-            command: string[];
-            failure?: components["schemas"]["Failure"] | null;
             image?: string | null;
+            command: string[];
             /**
              * Format: int64
              * @description How often it may be restarted: as asked for, or as its runtime has it.
              */
             max_restarts?: number | null;
+            /** @description The digest of the folder that it runs, where it was given one. */
+            snapshot?: string | null;
+            source?: components["schemas"]["Source"] | null;
+            nodes: components["schemas"]["JobNode"][];
+            timeline: components["schemas"]["Timeline"];
+            waiting?: components["schemas"]["Waiting"] | null;
+            failure?: components["schemas"]["Failure"] | null;
+            previous_failure?: components["schemas"]["Failure"] | null;
+            usage: components["schemas"]["Usage"];
             /** @description The latest value of each metric. */
             metrics: components["schemas"]["Metric"][];
             /**
@@ -1271,59 +1282,51 @@ export interface components {
              * @description How many values were not kept because the job has too many metrics (more than 100).
              */
             metrics_left_out?: number;
-            nodes: components["schemas"]["JobNode"][];
-            previous_failure?: components["schemas"]["Failure"] | null;
-            /** @description The digest of the folder that it runs, where it was given one. */
-            snapshot?: string | null;
-            source?: components["schemas"]["Source"] | null;
-            timeline: components["schemas"]["Timeline"];
-            usage: components["schemas"]["Usage"];
-            waiting?: components["schemas"]["Waiting"] | null;
         };
         JobEvent: {
-            /** Format: int64 */
-            count: number;
-            message: string;
-            /** @description What it happened to, such as `Pod/demo-node-0-0-x7k2p`. */
-            object: string;
-            reason: string;
             /** Format: date-time */
             time: string;
             /** @description `Normal` or `Warning`. */
             type: string;
+            reason: string;
+            message: string;
+            /** @description What it happened to, such as `Pod/demo-node-0-0-x7k2p`. */
+            object: string;
+            /** Format: int64 */
+            count: number;
         };
         JobList: {
             items: components["schemas"]["JobSummary"][];
-            /** @description Give this as `page` to get what follows. */
-            next_page?: number | null;
             /** @description How many there are in all, with these filters. */
             total: number;
+            /** @description Give this as `page` to get what follows. */
+            next_page?: number | null;
         };
         /** @description One node of a job: the pod of one rank. */
         JobNode: {
-            address?: string | null;
-            /** Format: int32 */
-            exit_code?: number | null;
-            /** Format: date-time */
-            finished_at?: string | null;
-            /** @description The machine that runs it. */
-            machine?: string | null;
-            message?: string | null;
-            pod: string;
-            reason?: string | null;
-            /** Format: int64 */
-            restarts: number;
-            /** @description Which of the runtime's jobs it belongs to, `node` or `launcher`. */
-            role: string;
-            /** Format: date-time */
-            started_at?: string | null;
-            /** @description `Pending`, `Running`, `Succeeded`, `Failed` or a reason such as `CrashLoopBackOff`. */
-            state: string;
             /**
              * Format: int64
              * @description The rank; what `worker` means in the log calls.
              */
             worker: number;
+            /** @description Which of the runtime's jobs it belongs to, `node` or `launcher`. */
+            role: string;
+            pod: string;
+            /** @description `Pending`, `Running`, `Succeeded`, `Failed` or a reason such as `CrashLoopBackOff`. */
+            state: string;
+            reason?: string | null;
+            message?: string | null;
+            /** Format: int32 */
+            exit_code?: number | null;
+            /** Format: int64 */
+            restarts: number;
+            /** @description The machine that runs it. */
+            machine?: string | null;
+            address?: string | null;
+            /** Format: date-time */
+            started_at?: string | null;
+            /** Format: date-time */
+            finished_at?: string | null;
         };
         /**
          * @description Where a job stands.
@@ -1331,108 +1334,108 @@ export interface components {
          */
         JobState: "Pending" | "Running" | "Restarting" | "Suspended" | "Complete" | "Failed";
         JobStatus: {
-            /** Format: date-time */
-            completed_at?: string | null;
-            /** Format: date-time */
-            created_at: string;
+            trainjob_name: string;
+            state: components["schemas"]["JobState"];
             /** @example jobset completed successfully */
             message: string;
-            state: components["schemas"]["JobState"];
-            trainjob_name: string;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            completed_at?: string | null;
         };
         /** @description A job as it stands in a list. */
         JobSummary: {
-            /** @description Whether the job only exists in the history any more. */
-            archived?: boolean;
-            /** @description The message for programs. */
-            cause?: components["schemas"]["Cause"];
-            /** Format: date-time */
-            completed_at?: string | null;
-            /** Format: date-time */
-            created_at: string;
-            /**
-             * Format: int64
-             * @description From creation to the end, or until now.
-             */
-            duration_seconds: number;
-            framework?: string | null;
+            name: string;
+            namespace: string;
+            uid: string;
             /**
              * @description `TrainJob`, or a kind of the Training Operator v1 such as `PyTorchJob`.
              * @example TrainJob
              */
             kind?: string;
+            user?: string | null;
+            framework?: string | null;
+            /** @description Empty for a job of the Training Operator v1, which has none. */
+            runtime: string;
+            state: components["schemas"]["JobState"];
             message: string;
-            name: string;
-            namespace: string;
+            /** @description The message for programs. */
+            cause?: components["schemas"]["Cause"];
+            /** Format: int64 */
+            num_nodes: number;
             /**
              * Format: int64
              * @description Nodes whose training container runs now.
              */
             nodes_running: number;
-            /** Format: int64 */
-            num_nodes: number;
             /** @description What one node asks for. */
             per_node: components["schemas"]["Amounts"];
-            progress?: components["schemas"]["Progress"] | null;
-            /**
-             * Format: int64
-             * @description Restarts of the whole job and of single containers.
-             */
-            restarts: number;
-            /** @description Empty for a job of the Training Operator v1, which has none. */
-            runtime: string;
+            /** Format: date-time */
+            created_at: string;
             /**
              * Format: date-time
              * @description When training began for the first time.
              */
             started_at?: string | null;
-            state: components["schemas"]["JobState"];
-            uid: string;
-            user?: string | null;
+            /** Format: date-time */
+            completed_at?: string | null;
+            /**
+             * Format: int64
+             * @description From creation to the end, or until now.
+             */
+            duration_seconds: number;
+            /**
+             * Format: int64
+             * @description Restarts of the whole job and of single containers.
+             */
+            restarts: number;
+            progress?: components["schemas"]["Progress"] | null;
+            /** @description Whether the job only exists in the history any more. */
+            archived?: boolean;
         };
         /** @description One attempt of a job to run through, of which there is a log. */
         LogAttempt: {
             /** @description How many attempts it lies back; 0 is the last one. */
             back: number;
-            /** Format: int64 */
-            bytes: number;
+            workers: number[];
             /** Format: date-time */
             started_at?: string | null;
-            workers: number[];
+            /** Format: int64 */
+            bytes: number;
         };
         LogLine: {
-            text: string;
             /** Format: date-time */
             time?: string | null;
             /** Format: int64 */
             worker: number;
+            text: string;
         };
         /** @description The merged log of all workers, in the order of time. */
         LogLines: {
-            lines: components["schemas"]["LogLine"][];
             trainjob_name: string;
+            lines: components["schemas"]["LogLine"][];
         };
         /** @description A part of the merged log of all workers, in the order of time. */
         LogPage: {
+            lines: components["schemas"]["LogLine"][];
+            /** @description The place of the first line: as `before` it reads what comes before. */
+            start: string;
             /** @description The place behind the last line: as `after`, or as `Last-Event-ID` of the stream, it reads on. */
             end: string;
-            /**
-             * Format: int64
-             * @description How many bytes there are up to the last line.
-             */
-            end_byte: number;
             /** @description Whether nothing comes before. */
             first: boolean;
             /** @description Whether nothing comes behind, for now. */
             last: boolean;
-            lines: components["schemas"]["LogLine"][];
-            /** @description The place of the first line: as `before` it reads what comes before. */
-            start: string;
             /**
              * Format: int64
              * @description How many bytes of the log lie before the first line.
              */
             start_byte: number;
+            /**
+             * Format: int64
+             * @description How many bytes there are up to the last line.
+             */
+            end_byte: number;
             /** Format: int64 */
             total_bytes: number;
         };
@@ -1443,109 +1446,100 @@ export interface components {
         };
         Metric: {
             name: string;
+            /** @description The latest. */
+            value: components["schemas"]["MetricValue"];
             /**
              * @description The points over time. Of a curve that has too many of them, the least and the greatest of each
              *     stretch; present in the answer about curves.
              */
             points?: components["schemas"]["MetricPoint"][];
-            /** @description The latest. */
-            value: components["schemas"]["MetricValue"];
         };
         MetricPoint: {
-            /** Format: double */
-            step?: number | null;
             /** Format: date-time */
             time: string;
-            value: components["schemas"]["MetricValue"];
             /** Format: int64 */
             worker: number;
+            /** Format: double */
+            step?: number | null;
+            value: components["schemas"]["MetricValue"];
         };
         /** @description A number, or the name of what JSON has no number for, as Protocol Buffers write it in JSON. */
         MetricValue: number | components["schemas"]["NotFinite"];
         Namespace: {
-            jobs: number;
             name: string;
-            quota?: components["schemas"]["Quota"] | null;
             user?: string | null;
+            jobs: number;
+            quota?: components["schemas"]["Quota"] | null;
         };
         NewNamespace: {
             /** @example experiments */
             name: string;
         };
         NewToken: {
+            /** @example laptop */
+            name: string;
             /**
              * Format: int64
              * @description From now; without it the token does not expire.
              */
             expires_in_seconds?: number | null;
-            /** @example laptop */
-            name: string;
             /** @description Somebody else, for administrators. */
             user?: string | null;
         };
         NewUser: {
-            admin?: boolean;
             /** @example user123 */
             name: string;
-            /** @description Otherwise `user-{name}`. */
-            namespace?: string | null;
+            admin?: boolean;
             /** @description Gives a user that exists a new token, and takes the one before it away. */
             rotate?: boolean;
+            /** @description Otherwise `user-{name}`. */
+            namespace?: string | null;
         };
         NodeInfo: {
+            name: string;
+            ready: boolean;
+            instance_type?: string | null;
             architecture: string;
-            capacity: components["schemas"]["Amounts"];
-            /** @description `on-demand`, `spot`, or what the machine's label says. */
-            capacity_type?: string | null;
+            os: string;
             /** Format: int64 */
             gpu_count: number;
-            instance_type?: string | null;
+            /** @description `on-demand`, `spot`, or what the machine's label says. */
+            capacity_type?: string | null;
+            zone?: string | null;
+            capacity: components["schemas"]["Amounts"];
+            /** @description What the pods that run there have asked for. */
+            used: components["schemas"]["Amounts"];
             /** @description The jobs that run there, as `namespace/name`. */
             jobs: string[];
             message?: string | null;
-            name: string;
-            os: string;
-            ready: boolean;
-            /** @description What the pods that run there have asked for. */
-            used: components["schemas"]["Amounts"];
-            zone?: string | null;
         };
         /** @enum {string} */
         NotFinite: "NaN" | "Infinity" | "-Infinity";
         /** @enum {string} */
         Phase: "queued" | "starting" | "training" | "restarting" | "suspended";
-        /** @description A size to choose from in the form. */
-        Preset: {
-            /** Format: int64 */
-            cpu: number;
-            /** Format: int64 */
-            gpu: number;
-            memory: string;
-            name: string;
-        };
         /** @description What a create request would make. */
         Preview: {
-            /** @description The pods and other objects that the controllers will derive from them. */
-            derived: Record<string, never>[];
+            trainjob_name: string;
             /** @description The objects that the request itself creates. */
             objects: Record<string, never>[];
-            /** @description The pods that come of it, in order. */
-            pods: components["schemas"]["PreviewPod"][];
+            /** @description The pods and other objects that the controllers will derive from them. */
+            derived: Record<string, never>[];
             /** @description Where each field of the derived objects comes from, by its path. */
             provenance: {
                 [key: string]: string;
             };
-            trainjob_name: string;
             /** @description The same as one YAML document stream, ready for `kubectl apply -f -`. */
             yaml: string;
+            /** @description The pods that come of it, in order. */
+            pods: components["schemas"]["PreviewPod"][];
         };
         /** @description A pod that a request would become. */
         PreviewPod: {
-            needs: components["schemas"]["Amounts"];
-            /** Format: int64 */
-            rank: number;
             /** @description Which of the runtime's jobs it belongs to, `node` or `launcher`. */
             role: string;
+            /** Format: int64 */
+            rank: number;
+            needs: components["schemas"]["Amounts"];
             /**
              * @description The pod as YAML, with a comment on every line that says where it comes from. Absent where
              *     it is the same as that of the first pod of the role but for the rank.
@@ -1554,16 +1548,14 @@ export interface components {
         };
         /** @description A named priority, as administrators define them. */
         Priority: {
-            /** @description Whether jobs that name none have this one. */
-            default: boolean;
-            description?: string | null;
             name: string;
             /** Format: int64 */
             value: number;
+            description?: string | null;
+            /** @description Whether jobs that name none have this one. */
+            default: boolean;
         };
         Progress: {
-            /** @description The same for programs. */
-            counts?: components["schemas"]["Count"][];
             /**
              * Format: double
              * @description From 0 to 100.
@@ -1573,23 +1565,25 @@ export interface components {
             remaining_seconds?: number | null;
             /** @description Such as `epoch 2 of 3, step 120 of 469`. */
             step: string;
+            /** @description The same for programs. */
+            counts?: components["schemas"]["Count"][];
         };
         Queue: {
+            items: components["schemas"]["QueueEntry"][];
             /** @description Jobs ahead in the queue that the caller may not see. */
             hidden: number;
-            items: components["schemas"]["QueueEntry"][];
         };
         QueueEntry: {
-            /** @description The reason for programs. */
-            cause: components["schemas"]["Cause"];
             name: string;
             namespace: string;
-            needs: components["schemas"]["Amounts"];
             /** Format: int64 */
             position: number;
             /** Format: int64 */
             priority: number;
             reason: string;
+            /** @description The reason for programs. */
+            cause: components["schemas"]["Cause"];
+            needs: components["schemas"]["Amounts"];
             /** Format: date-time */
             since: string;
         };
@@ -1603,30 +1597,43 @@ export interface components {
             };
         };
         Runtime: {
-            deprecated: boolean;
-            framework?: string | null;
-            image?: string | null;
-            jobs: string[];
-            /** Format: int64 */
-            max_restarts?: number | null;
             name: string;
+            /** @description As create requests name it. */
+            framework?: string | null;
+            /** @description The framework's name as its makers write it. */
+            title: string;
+            /** @description The Python modules by which scripts for it are known. */
+            imports: string[];
+            /** @description Whether create requests that name the framework and no runtime get this one. */
+            default: boolean;
+            /** @description Whether a launcher, which does not train itself, starts the nodes and has sizes of its own. */
+            launcher: boolean;
+            /** @description Whether torchrun can start several processes on a node. */
+            torchrun: boolean;
+            /** @description Whether it fetches its code from git, and takes no other. */
+            fetches_git: boolean;
+            image?: string | null;
             /** Format: int64 */
             num_nodes: number;
             /** Format: int64 */
+            max_restarts?: number | null;
+            /** Format: int64 */
             ttl_seconds?: number | null;
+            jobs: string[];
+            deprecated: boolean;
         };
         SearchHit: {
-            after: string[];
-            before: string[];
+            /** Format: int64 */
+            worker: number;
             /** @description The line's number in that worker's log, from 1. */
             line: number;
             /** @description The line's place in the log: as `around` it reads the page that the line is in. */
             place: string;
-            text: string;
             /** Format: date-time */
             time?: string | null;
-            /** Format: int64 */
-            worker: number;
+            text: string;
+            before: string[];
+            after: string[];
         };
         SearchResult: {
             hits: components["schemas"]["SearchHit"][];
@@ -1637,16 +1644,16 @@ export interface components {
         };
         /** @description A secret, of which only the keys can be read. */
         SecretInfo: {
-            keys: string[];
             name: string;
             namespace: string;
+            keys: string[];
         };
         SecretRequest: {
+            namespace: string;
+            name: string;
             data: {
                 [key: string]: string;
             };
-            name: string;
-            namespace: string;
         };
         /** @description Signs the page in; the token then travels in a cookie that scripts cannot read. */
         SignIn: {
@@ -1656,62 +1663,63 @@ export interface components {
         SignInMethods: {
             /** @description Nobody needs to. */
             none: boolean;
+            token: boolean;
             /** @description With a provider: go to `/api/oidc/login?return_to=/path`. */
             oidc: boolean;
-            token: boolean;
         };
-        /** @description The sizes of form A. */
+        /** @description The sizes of form A; each is request and limit. */
         SizesOfNode: {
-            /**
-             * @description A number of cores, or a quantity such as `"500m"`.
-             * @example 4
-             */
-            cpu_per_node?: string | null;
-            /** Format: int64 */
-            gpu_per_node?: number | null;
-            /** @example 16Gi */
-            memory_per_node?: string | null;
             /**
              * Format: int64
              * @example 2
              */
             num_nodes: number;
+            /** Format: int64 */
+            gpu_per_node?: number | null;
+            /**
+             * Format: quantity
+             * @example 4
+             */
+            cpu_per_node?: string | null;
+            /**
+             * Format: quantity
+             * @example 16Gi
+             */
+            memory_per_node?: string | null;
         };
         /** @description A folder of code that is stored. */
         SnapshotInfo: {
+            /** @description The name to give as `snapshot` when creating jobs in this namespace. */
+            digest: string;
+            namespace: string;
+            files: number;
             /**
              * Format: int64
              * @description The bytes of all files together.
              */
             bytes: number;
-            /** @description The name to give as `snapshot` when creating jobs in this namespace. */
-            digest: string;
-            files: number;
-            namespace: string;
         };
         /** @description The commit that a folder was taken from. */
         Source: {
-            commit: string;
             /** @example https://git.example.com/team/project */
             repository: string;
+            commit: string;
         };
         /** @description How a test went. */
         TestedWebhook: {
             delivered: boolean;
-            error?: string | null;
             /**
              * Format: int32
              * @description The HTTP status that the receiver answered.
              */
             status?: number | null;
+            error?: string | null;
         };
         /**
          * @description Where the time went, in seconds: together the time from the job's creation to its end, or until now. A phase
          *     that never was is absent.
          */
         Timeline: {
-            /** @description The same in the order in which it happened. */
-            intervals?: components["schemas"]["Interval"][];
             /**
              * Format: int64
              * @description Before its nodes had a place.
@@ -1719,42 +1727,44 @@ export interface components {
             queued_seconds?: number | null;
             /**
              * Format: int64
-             * @description From the end of an attempt until the next one trained.
-             */
-            restarting_seconds?: number | null;
-            /**
-             * Format: int64
              * @description From then until training ran on every node: images, init containers.
              */
             starting_seconds?: number | null;
             /** Format: int64 */
-            suspended_seconds?: number | null;
-            /** Format: int64 */
             training_seconds?: number | null;
+            /**
+             * Format: int64
+             * @description From the end of an attempt until the next one trained.
+             */
+            restarting_seconds?: number | null;
+            /** Format: int64 */
+            suspended_seconds?: number | null;
+            /** @description The same in the order in which it happened. */
+            intervals?: components["schemas"]["Interval"][];
         };
         /** @description A token of a user, without the token itself. */
         Token: {
-            /** Format: date-time */
-            created_at?: string | null;
-            /** @description Whether the request was made with this token. */
-            current: boolean;
-            expired: boolean;
-            /** Format: date-time */
-            expires_at?: string | null;
             /** @description Names it when it is taken back. */
             id: string;
+            user: string;
             /** @description What the user called it. */
             name: string;
-            user: string;
+            /** Format: date-time */
+            created_at?: string | null;
+            /** Format: date-time */
+            expires_at?: string | null;
+            expired: boolean;
+            /** @description Whether the request was made with this token. */
+            current: boolean;
         };
         /** @description What a job has used so far. */
         Usage: {
             /** Format: double */
             cpu_core_hours: number;
             /** Format: double */
-            gpu_hours: number;
-            /** Format: double */
             memory_gib_hours: number;
+            /** Format: double */
+            gpu_hours: number;
         };
         /** @description Measurements over time, one series per node of a job, or one for a machine. */
         UsageOverTime: {
@@ -1766,11 +1776,18 @@ export interface components {
             series: components["schemas"]["UsageSeries"][];
         };
         UsagePoint: {
+            /** Format: date-time */
+            time: string;
             /**
              * Format: double
              * @description In cores.
              */
             cpu: number;
+            /**
+             * Format: int64
+             * @description In bytes.
+             */
+            memory: number;
             /**
              * Format: double
              * @description How busy the GPUs were, in whole GPUs, where that is measured.
@@ -1781,72 +1798,68 @@ export interface components {
              * @description In bytes, where that is measured.
              */
             gpu_memory?: number | null;
-            /**
-             * Format: int64
-             * @description In bytes.
-             */
-            memory: number;
-            /** Format: date-time */
-            time: string;
         };
         UsageSeries: {
-            points: components["schemas"]["UsagePoint"][];
             /**
              * Format: int64
              * @description The rank; absent for a machine.
              */
             worker?: number | null;
+            points: components["schemas"]["UsagePoint"][];
         };
         User: {
+            name: string;
+            namespace?: string | null;
             admin: boolean;
             /** Format: date-time */
             created_at?: string | null;
-            name: string;
-            namespace?: string | null;
         };
         /** @description A volume: exactly one of `pvc`, `configMap`, `hostPath` and `memory`. */
         VolumeRequest: {
-            configMap?: string | null;
-            /** @description A folder of the machine, where the administrator allows it. */
-            hostPath?: string | null;
-            /** @description The size of a folder in memory, as `/dev/shm` needs. */
-            memory?: string | null;
-            mountPath: string;
             name: string;
             /** @description The name of a PersistentVolumeClaim. */
             pvc?: string | null;
+            configMap?: string | null;
+            /** @description A folder of the machine, where the administrator allows it. */
+            hostPath?: string | null;
+            /**
+             * Format: quantity
+             * @description The size of a folder in memory, as `/dev/shm` needs.
+             */
+            memory?: string | null;
+            mountPath: string;
             readOnly?: boolean;
         };
         /** @description Why a job does not run yet. */
         Waiting: {
-            /** @description The reason for programs. */
-            cause?: components["schemas"]["Cause"];
             /**
              * Format: int64
              * @description Its place in the queue; 1 goes next.
              */
             position?: number | null;
             reason: string;
+            /** @description The reason for programs. */
+            cause?: components["schemas"]["Cause"];
         };
         Webhook: {
+            id: string;
+            namespace: string;
+            url: string;
+            events: components["schemas"]["WebhookEvent"][];
             /** Format: date-time */
             created_at: string;
             created_by: string;
-            events: components["schemas"]["WebhookEvent"][];
-            id: string;
-            /** Format: date-time */
-            last_delivered_at?: string | null;
-            /** @description Why the last attempt failed, if it did. */
-            last_error?: string | null;
-            namespace: string;
             /**
              * Format: int64
              * @description Deliveries that wait for their next attempt.
              */
             pending: number;
+            /** Format: date-time */
+            last_delivered_at?: string | null;
+            /** @description Why the last attempt failed, if it did. */
+            last_error?: string | null;
             /** @description The key of the signature; only in the answer that creates the webhook. */
             secret?: string | null;
-            url: string;
         };
         /**
          * @description What can be told.
@@ -1854,26 +1867,26 @@ export interface components {
          */
         WebhookEvent: "completed" | "failed" | "restarted" | "test";
         WebhookRequest: {
-            /** @description All of them when empty. */
-            events?: components["schemas"]["WebhookEvent"][];
-            /** @description Signs the body; chosen by the server when absent. It is shown this once. */
-            secret?: string | null;
             /** @example https://hooks.example.com/training */
             url: string;
+            /** @description Signs the body; chosen by the server when absent. It is shown this once. */
+            secret?: string | null;
+            /** @description All of them when empty. */
+            events?: components["schemas"]["WebhookEvent"][];
         };
         WhoAmI: {
-            admin: boolean;
+            user: string;
             groups: string[];
+            admin: boolean;
             /** @description The namespace in which the user's jobs run. */
             namespace?: string | null;
-            user: string;
         };
         /** @description One worker's log, as the original API answers it. */
         WorkerLogs: {
-            logs: string;
             trainjob_name: string;
             /** Format: int64 */
             worker: number;
+            logs: string;
         };
     };
     responses: never;
@@ -2168,33 +2181,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["UsageOverTime"];
-                };
-            };
-            "4XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
-                };
-            };
-        };
-    };
-    presets: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Preset"][];
                 };
             };
             "4XX": {

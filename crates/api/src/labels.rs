@@ -37,6 +37,15 @@ pub const WAITING: &str = "astrago.io/waiting";
 /// Annotation on a Job of a JobSet: what its pods were made of, in short.
 pub const POD_TEMPLATE: &str = "astrago.io/pod-template";
 
+/// Annotation on a runtime: what requests may call its framework, separated by commas; the first is its name.
+pub const FRAMEWORK_NAMES: &str = "astrago.io/framework-names";
+/// Annotation on a runtime: its framework's name as its makers write it.
+pub const FRAMEWORK_TITLE: &str = "astrago.io/framework-title";
+/// Annotation on a runtime: the Python modules by which scripts for it are known, separated by commas.
+pub const FRAMEWORK_IMPORTS: &str = "astrago.io/framework-imports";
+/// Annotation on a runtime: `true` where requests that name only its framework get it.
+pub const FRAMEWORK_DEFAULT: &str = "astrago.io/framework-default";
+
 /// Values of [`RETRY`].
 pub mod retry {
     /// Not after one that cannot heal, such as a module that is missing.

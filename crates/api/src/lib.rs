@@ -23,20 +23,22 @@
 
 pub mod conditions;
 mod job_set;
+mod key;
 pub mod labels;
 pub mod legacy;
 pub mod names;
 mod priority;
-pub mod quantity;
 mod runtime;
 mod schema;
 mod train_job;
 
 pub use job_set::*;
+pub use key::ObjectKey;
 pub use priority::highest_priority;
 pub use runtime::*;
 pub use train_job::*;
 
+pub use astrago_patch::quantity;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 

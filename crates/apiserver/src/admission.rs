@@ -1,36 +1,46 @@
 //! What happens to an object between the request and the store: unknown fields, defaults, validation.
 
+pub(crate) mod cluster_ip;
+pub(crate) mod limit_range;
+pub(crate) mod pod;
+pub(crate) mod quota;
+pub(crate) mod room;
+
 use astrago_patch::bounds::{self, Exceeded, MAX_DEPTH, MAX_SIZE};
 use serde_json::Value;
 
-use crate::builtin;
-use crate::limit_range;
-use crate::metadata;
-use crate::parameters::FieldValidation;
-use crate::registry::{DEFINITIONS, Kind, crd};
-use crate::schema::FieldError;
+use crate::http::parameters::FieldValidation;
+use crate::kinds::builtin;
+use crate::kinds::metadata;
+use crate::kinds::registry::Kind;
+use crate::kinds::schema::FieldError;
 use crate::status::{ApiError, Result};
-use crate::store::{Name, Query, Store};
+use crate::verbs::call::Call;
 
-/// Prunes, defaults and validates `new`. Returns warnings for the caller.
-pub(crate) fn admit(
+/// Completes and checks an object that a request wants. Returns warnings for the caller.
+pub(crate) fn admit(call: &Call, new: &mut Value, old: Option<&Value>) -> Result<Vec<String>> {
+    let strategy = call.kind.strategy;
+    (strategy.prepare)(call, new, old)?;
+    let warnings = validate(&call.kind, new, old, call.parameters.field_validation)?;
+    (strategy.check)(call, new, old)?;
+    (strategy.finish)(call, new, old);
+    Ok(warnings)
+}
+
+/// Prunes, defaults and validates.
+fn validate(
     kind: &Kind,
     new: &mut Value,
     old: Option<&Value>,
     validation: FieldValidation,
 ) -> Result<Vec<String>> {
-    let mut errors = metadata::validate(new, names_are_labels(kind));
+    let mut errors = metadata::validate(new, kind.strategy.names_are_labels);
     let mut unknown = Vec::new();
     if let Some(info) = kind.builtin {
         match builtin::admit(info, new, old) {
             Ok(dropped) => unknown = dropped,
             Err(found) => errors.extend(found),
         }
-    }
-    // Only what has the right types can be defaulted.
-    if &*kind.resource == DEFINITIONS && errors.is_empty() {
-        crd::default(new);
-        errors.extend(crd::validate(new, old));
     }
     if let Some(custom) = &kind.custom {
         let structural = custom.structural();
@@ -84,83 +94,6 @@ pub(crate) fn prune(kind: &Kind, object: &mut Value) -> Vec<String> {
     }
 }
 
-/// The limit ranges of the namespace of an object that they may be about.
-pub(crate) fn limit_ranges(store: &Store, kind: &Kind, namespace: &str) -> Vec<Value> {
-    if !matches!(&*kind.resource, "pods" | "persistentvolumeclaims") {
-        return Vec::new();
-    }
-    let query = Query {
-        namespace,
-        ..Query::default()
-    };
-    let ranges = store.list("limitranges", &query).map(|page| page.objects);
-    let ranges = ranges.unwrap_or_default().into_iter();
-    ranges.map(|range| range.value()).collect()
-}
-
-/// Refuses an admitted object that asks for more or less than the limit ranges allow.
-pub(crate) fn check_limits(kind: &Kind, ranges: &[Value], object: &Value) -> Result<()> {
-    let problem = match &*kind.resource {
-        "pods" => limit_range::check_pod(ranges, object),
-        "persistentvolumeclaims" => limit_range::check_claim(ranges, object),
-        _ => None,
-    };
-    problem.map_or(Ok(()), |reason| {
-        Err(ApiError::Forbidden {
-            subject: kind.subject(metadata::text(object, "name")),
-            reason,
-        })
-    })
-}
-
-/// Completes a new object by others that it names: a pod's priority is that of its class.
-pub(crate) fn resolve(store: &Store, kind: &Kind, new: &mut Value) -> Result<()> {
-    const CLASSES: &str = "priorityclasses.scheduling.k8s.io";
-    if &*kind.resource != "pods" {
-        return Ok(());
-    }
-    let named = new["spec"]["priorityClassName"]
-        .as_str()
-        .filter(|name| !name.is_empty());
-    let class = if let Some(name) = named {
-        let class = store.get(CLASSES, &Name::new("", name));
-        let class = class.ok_or_else(|| ApiError::Forbidden {
-            subject: kind.subject(metadata::text(new, "name")),
-            reason: format!("no PriorityClass with name {name} was found"),
-        })?;
-        Some(class.value())
-    } else {
-        let classes = store
-            .list(CLASSES, &Query::default())
-            .map(|page| page.objects);
-        let mut values = classes
-            .unwrap_or_default()
-            .into_iter()
-            .map(|class| class.value());
-        values.find(|class| class["globalDefault"] == true)
-    };
-    let Some(spec) = new["spec"].as_object_mut() else {
-        return Ok(());
-    };
-    let value = class
-        .as_ref()
-        .and_then(|class| class["value"].as_i64())
-        .unwrap_or(0);
-    spec.insert("priority".to_owned(), value.into());
-    let policy = class
-        .as_ref()
-        .and_then(|class| class["preemptionPolicy"].as_str());
-    let policy = policy.unwrap_or("PreemptLowerPriority");
-    spec.insert("preemptionPolicy".to_owned(), policy.into());
-    if let (None, Some(class)) = (spec.get("priorityClassName"), &class) {
-        spec.insert(
-            "priorityClassName".to_owned(),
-            class["metadata"]["name"].clone(),
-        );
-    }
-    Ok(())
-}
-
 pub(crate) fn invalid(kind: &Kind, object: &Value, errors: Vec<FieldError>) -> ApiError {
     ApiError::Invalid {
         subject: kind.kind_subject(metadata::text(object, "name")),
@@ -195,8 +128,4 @@ pub(crate) fn unknown_fields(
         FieldValidation::Warn => Ok(lines.collect()),
         FieldValidation::Strict | FieldValidation::Ignore => Ok(Vec::new()),
     }
-}
-
-fn names_are_labels(kind: &Kind) -> bool {
-    matches!(&*kind.resource, "namespaces" | "services")
 }

@@ -1,6 +1,5 @@
 //! Who asks ([`authenticate`]), and whether they may ([`rbac`]).
 
-pub(crate) mod aggregation;
 pub(crate) mod authenticate;
 pub(crate) mod certificate;
 pub(crate) mod escalation;

@@ -1,29 +1,35 @@
 //! The server: opening it, and the ways into it.
 
-mod dispatch;
-
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use axum::Router;
+use axum::extract::{Request, State};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::audit::Audit;
+use crate::admission::quota::{self, Ledger};
+use crate::admission::room::Rooms;
+use crate::auth::Identity;
 use crate::auth::policy::PolicyCache;
 use crate::auth::tokens::Tokens;
-use crate::auth::{Identity, aggregation};
-use crate::bootstrap;
-use crate::core::{Core, Options, definitions};
-use crate::disruption::{self, Disruptions};
-use crate::expiry;
-use crate::gc;
-use crate::quota;
-use crate::registry::{DEFINITIONS, Registry};
+use crate::http::audit::Audit;
+use crate::http::dispatch;
+use crate::http::documents::Documents;
+use crate::http::limits::Usage;
+use crate::http::metrics::Metrics;
+use crate::http::tls::{self, Authority};
+use crate::kinds::metadata;
+use crate::kinds::registry::{Registry, definitions};
+use crate::options::Options;
 use crate::store::{self, Store};
-use crate::supervise;
-use crate::tls::{self, Authority};
+use crate::tasks::bootstrap;
+use crate::tasks::disruption::{self, Disruptions};
+use crate::tasks::expiry;
+use crate::tasks::gc;
+use crate::tasks::roles;
+use crate::tasks::supervise;
 
 /// A running API server. Clones share it; when the last one is dropped its tasks end and the store
 /// is closed.
@@ -31,6 +37,38 @@ use crate::tls::{self, Authority};
 pub struct Server {
     core: Arc<Core>,
     _stop: Arc<DropGuard>,
+}
+
+/// What requests and tasks share.
+pub(crate) struct Core {
+    pub(crate) store: Store,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) authority: Authority,
+    pub(crate) tokens: Tokens,
+    pub(crate) policy: PolicyCache,
+    /// Counts the changes of tokens and rules, for those who rely on them for longer than a moment.
+    pub(crate) rights: tokio::sync::watch::Sender<u64>,
+    pub(crate) usage: Arc<Usage>,
+    pub(crate) quotas: Arc<Ledger>,
+    pub(crate) rooms: Arc<Rooms>,
+    pub(crate) disruptions: Disruptions,
+    /// Whoever has it may decide about an object of a kind that takes turns: Services, whose addresses are unique.
+    pub(crate) turns: tokio::sync::Mutex<()>,
+    pub(crate) metrics: Metrics,
+    pub(crate) audit: Option<Audit>,
+    pub(crate) documents: Documents,
+    pub(crate) options: Options,
+    /// Tasks that panicked and cannot be restarted.
+    pub(crate) lost: Mutex<Vec<&'static str>>,
+    /// Cancelled when the server stops; ends watches and tasks.
+    pub(crate) stopping: CancellationToken,
+}
+
+impl Core {
+    /// Now, as objects show it.
+    pub(crate) fn now(&self) -> String {
+        metadata::timestamp((self.options.clock)())
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -76,11 +114,11 @@ impl Server {
             quotas: Arc::default(),
             rooms: Arc::default(),
             disruptions: Disruptions::default(),
-            cluster_ips: tokio::sync::Mutex::default(),
-            metrics: crate::metrics::Metrics::default(),
+            turns: tokio::sync::Mutex::default(),
+            metrics: Metrics::default(),
             audit: audit.transpose()?,
-            documents: crate::pages::Documents::default(),
-            lost: std::sync::Mutex::default(),
+            documents: Documents::default(),
+            lost: Mutex::default(),
             stopping: CancellationToken::new(),
             authority,
             store,
@@ -97,15 +135,8 @@ impl Server {
             let Some(core) = observed.upgrade() else {
                 return;
             };
-            if &**resource == DEFINITIONS {
-                core.registry.replace(&definitions(&core.store));
-            }
-            let concerns_rights = match &**resource {
-                "secrets" => core.tokens.observe(event),
-                "serviceaccounts" => event.change == store::Change::Deleted,
-                _ => core.policy.observe(resource),
-            };
-            if concerns_rights {
+            core.registry.observe(&core.store, resource);
+            if core.tokens.observe(resource, event) || core.policy.observe(resource) {
                 core.rights.send_modify(|count| *count += 1);
             }
             if expiry::is_event(resource) {
@@ -124,7 +155,7 @@ impl Server {
         let quotas = Arc::clone(&core);
         supervise::spawn("quota", &core, move || quota::run(Arc::clone(&quotas)));
         let roles = Arc::clone(&core);
-        supervise::spawn("roles", &core, move || aggregation::run(Arc::clone(&roles)));
+        supervise::spawn("roles", &core, move || roles::run(Arc::clone(&roles)));
         let budgets = Arc::clone(&core);
         supervise::spawn("budgets", &core, move || {
             disruption::run(Arc::clone(&budgets))
@@ -140,7 +171,9 @@ impl Server {
     /// [`Identity`] among their extensions, which nothing outside this process can add.
     pub fn router(&self) -> Router {
         Router::new()
-            .fallback(dispatch::handle)
+            .fallback(|State(server): State<Self>, request: Request| async move {
+                dispatch::handle(&server.core, request).await
+            })
             .with_state(self.clone())
     }
 

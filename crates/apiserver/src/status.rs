@@ -7,10 +7,11 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Map, Value, json};
 
-use crate::schema::{FieldError, summary};
+use crate::http::respond;
+use crate::kinds::schema::{FieldError, summary};
 use crate::store::{Expired, WriteError};
 
-pub type Result<T, E = ApiError> = std::result::Result<T, E>;
+pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
 
 /// The object, or the collection, that an error is about.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -104,14 +105,17 @@ impl ApiError {
         Self::BadRequest(message.into())
     }
 
+    /// Somebody else changed the object first.
+    pub(crate) fn modified(subject: Subject) -> Self {
+        let message = MODIFIED.to_owned();
+        Self::Conflict { subject, message }
+    }
+
     /// How a refused write of `subject` is answered.
     pub fn from_write(error: WriteError, subject: Subject, namespace: &str) -> Self {
         match error {
             WriteError::AlreadyExists => Self::AlreadyExists(subject),
-            WriteError::Conflict => Self::Conflict {
-                subject,
-                message: MODIFIED.to_owned(),
-            },
+            WriteError::Conflict => Self::modified(subject),
             WriteError::NotFound => Self::NotFound(subject),
             WriteError::NamespaceMissing => Self::NotFound(Subject {
                 resource: "namespaces".to_owned(),
@@ -128,6 +132,16 @@ impl ApiError {
             error @ (WriteError::Storage(_) | WriteError::Closed) => {
                 Self::Unavailable(error.to_string())
             }
+        }
+    }
+
+    /// A refusal of a node, which it gives as a sentence, about `subject`.
+    pub(crate) fn from_node(code: StatusCode, words: String, subject: Subject) -> Self {
+        match code {
+            StatusCode::NOT_FOUND => Self::NotFound(subject),
+            StatusCode::SERVICE_UNAVAILABLE => Self::Unavailable(words),
+            code if code.is_client_error() => Self::BadRequest(words),
+            _ => Self::Internal(words),
         }
     }
 
@@ -245,8 +259,38 @@ impl ApiError {
     }
 }
 
-pub(crate) const MODIFIED: &str =
+const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
+
+/// The answer to a request that has made something.
+pub(crate) fn created(mut response: Response) -> Response {
+    *response.status_mut() = StatusCode::CREATED;
+    response
+}
+
+/// The answer of a subresource that does something to its object.
+pub(crate) fn done() -> Response {
+    created(respond::json_value(&json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201,
+    })))
+}
+
+/// The answer to a client that has the document already.
+pub(crate) fn not_modified() -> Response {
+    StatusCode::NOT_MODIFIED.into_response()
+}
+
+/// The answer to the question whether everything works, when something does not.
+pub(crate) fn unready(failed: String) -> Response {
+    let mut response = respond::text(failed);
+    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    response
+}
+
+/// Whether the other side has accepted an upgrade of the connection.
+pub(crate) fn is_upgrade<B>(answer: &http::Response<B>) -> bool {
+    answer.status() == StatusCode::SWITCHING_PROTOCOLS
+}
 
 /// The answer to a delete that left nothing behind.
 pub(crate) fn deleted(subject: &Subject, uid: &str) -> Value {
@@ -272,14 +316,10 @@ impl IntoResponse for ApiError {
             tracing::error!(detail, "a request failed through our own fault");
         }
         let retry = matches!(self, Self::TooManyRequests(_) | Self::FutureRevision { .. });
-        let body = self.to_status().to_string();
-        let mut response = (self.code(), body).into_response();
-        let headers = response.headers_mut();
-        headers.insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/json"),
-        );
+        let mut response = respond::json_value(&self.to_status());
+        *response.status_mut() = self.code();
         if retry {
+            let headers = response.headers_mut();
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response

@@ -13,7 +13,7 @@
 mod check;
 #[cfg(test)]
 mod damage_tests;
-pub mod fields;
+pub(crate) mod fields;
 mod list;
 mod load;
 mod mark;
@@ -105,7 +105,7 @@ impl std::fmt::Display for Damage {
 pub struct Options {
     pub directory: PathBuf,
     pub limits: Limits,
-    /// So many bytes of the disk are held back, twice, for tidying up when it is full; 0 for none.
+    /// Bytes of the disk that are held back, twice, for tidying up when it is full; 0 for none.
     pub reserve: u64,
 }
 

@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use job::{
     Apply, Code, Delete, Jobs, Logs, Metrics, Named, Namespace, NamespaceCommand, Run, User,
-    UserCommand, Volume,
+    UserCommand,
 };
 pub(crate) use server::{
     Controller, ControllersAlone, LogFormat, Logging, NodeAlone, Oidc, Serve, Switch, Tls, Up,

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use astrago_apiserver::{ExtraGroup, Identity, Server};
+use astrago_mirror::Mirrors;
 use astrago_node::metrics::{self, Collector};
 use astrago_node::relay;
 use astrago_rest::{Authentication, Cluster, Policy, Rest};
@@ -69,29 +70,15 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
     let admin_token = data.secret("admin.token")?;
     let kubelet_token = data.secret("kubelet.token")?;
 
-    let mut options = astrago_apiserver::Options::new(data.path().join("apiserver"));
-    options.admin_tokens = vec![admin_token.clone()];
-    options.reserve = RESERVE;
-    options.kubelet_token.clone_from(&kubelet_token);
-    options.audit_log.clone_from(&arguments.audit_log);
-    if !arguments.kube_listen.ip().is_loopback() {
-        options
-            .host_names
-            .push(arguments.kube_listen.ip().to_string());
-    }
     let reports_listener = bind((Ipv4Addr::LOCALHOST, 0).into(), "--listen").await?;
-    let mut node = (!arguments.no_node).then(|| node_options(arguments, &data, kubelet_token));
+    let mut node =
+        (!arguments.no_node).then(|| node_options(arguments, &data, kubelet_token.clone()));
     if let Some(node) = &mut node {
         node.status_relay = Some(relay::Target::Tcp(reports_listener.local_addr()?));
     }
-    if let Some(collector) = node.as_ref().and_then(|node| node.collector.clone()) {
-        options.extra_groups.push(ExtraGroup {
-            group: metrics::GROUP.to_owned(),
-            version: metrics::VERSION.to_owned(),
-            resources: metrics::resources(),
-            router: metrics::router(collector),
-        });
-    }
+    let mut options = api_options(arguments, &data, node.as_ref());
+    options.admin_tokens = vec![admin_token.clone()];
+    options.kubelet_token = kubelet_token;
     let server = Server::open(options)
         .await
         .context("failed to start the API server")?;
@@ -116,6 +103,9 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
     };
     let mut options = crate::server::controller_options(&arguments.controllers);
     options.plan = plan.clone();
+    // The process holds each object once: the controllers and the REST API read the same copies.
+    let mirrors = Mirrors::default();
+    options.mirrors = Some(mirrors.clone());
     tasks.spawn(astrago_controllers::run(
         controllers,
         options,
@@ -133,7 +123,7 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
     let kube_stop = stop.workers.clone();
     tasks.spawn(async move {
         if let Err(error) = kube.serve(kube_listener, kube_stop).await {
-            tracing::error!(error = %chain(&error), "the Kubernetes API stopped");
+            tracing::error!(error = %astrago_net::chain(&error), "the Kubernetes API stopped");
         }
     });
 
@@ -145,21 +135,17 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
     let mut options = rest_options(arguments, client, &data);
     options.cluster = cluster;
     options.plan = plan;
+    options.mirrors = mirrors;
     let rest = Rest::start(options, stop.workers.clone())
         .await
         .context("failed to start the REST API")?;
-    let (reports, reporting) = (rest.reports(), server.clone());
     let reports_stop = stop.workers.clone();
-    tasks.spawn(async move {
-        let names = [
-            relay::HOST.to_owned(),
-            format!("{}.cluster.local", relay::HOST),
-        ];
-        let served = reporting.serve_beside(reports, &names, reports_listener, reports_stop);
-        if let Err(error) = served.await {
-            tracing::error!(error = %chain(&error), "reports of progress are no longer taken");
-        }
-    });
+    tasks.spawn(serve_reports(
+        server.clone(),
+        &rest,
+        reports_listener,
+        reports_stop,
+    ));
     let router = rest.router();
     let rest_stop = stop.requests.clone();
     tasks.spawn(astrago_net::serve(
@@ -180,6 +166,25 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
     })
 }
 
+/// Takes reports of progress from pods, until it is told to stop.
+fn serve_reports(
+    server: Server,
+    rest: &Rest,
+    listener: TcpListener,
+    stop: CancellationToken,
+) -> impl Future<Output = ()> + use<> {
+    let reports = rest.reports();
+    let names = [
+        relay::HOST.to_owned(),
+        format!("{}.cluster.local", relay::HOST),
+    ];
+    async move {
+        if let Err(error) = server.serve_beside(reports, &names, listener, stop).await {
+            tracing::error!(error = %astrago_net::chain(&error), "reports of progress are no longer taken");
+        }
+    }
+}
+
 /// Starts the node, and returns when it is registered and answers.
 async fn start_node(
     server: &Server,
@@ -195,13 +200,13 @@ async fn start_node(
         ended = &mut running => Some(ended),
     };
     let complain = |error: &astrago_node::Error| {
-        tracing::error!(error = %chain(error), "the node stopped; no pods run here");
+        tracing::error!(error = %astrago_net::chain(error), "the node stopped; no pods run here");
     };
     match early {
         // Of use all the same: for looking at jobs, and for nodes elsewhere.
         Some(Err(error @ astrago_node::Error::Bridges(_))) => complain(&error),
         Some(Err(error)) => {
-            let problem = format!("the node cannot start: {}", chain(&error));
+            let problem = format!("the node cannot start: {}", astrago_net::chain(&error));
             return Err(Failure::theirs(problem).hint("--no-node starts everything but the node"));
         }
         Some(Ok(())) => {}
@@ -236,6 +241,29 @@ impl Running {
 /// Where the REST API keeps what remains of jobs.
 fn history(data: &DataDir) -> PathBuf {
     data.path().join("history")
+}
+
+fn api_options(
+    arguments: &Up,
+    data: &DataDir,
+    node: Option<&astrago_node::Options>,
+) -> astrago_apiserver::Options {
+    let mut options = astrago_apiserver::Options::new(data.path().join("apiserver"));
+    options.reserve = RESERVE;
+    options.audit_log.clone_from(&arguments.audit_log);
+    if !arguments.kube_listen.ip().is_loopback() {
+        let host = arguments.kube_listen.ip().to_string();
+        options.host_names.push(host);
+    }
+    if let Some(collector) = node.and_then(|node| node.collector.clone()) {
+        options.extra_groups.push(ExtraGroup {
+            group: metrics::GROUP.to_owned(),
+            version: metrics::VERSION.to_owned(),
+            resources: metrics::resources(),
+            router: metrics::router(collector),
+        });
+    }
+    options
 }
 
 fn rest_options(arguments: &Up, client: Client, data: &DataDir) -> astrago_rest::Options {
@@ -318,16 +346,4 @@ fn url(scheme: &str, mut address: SocketAddr) -> String {
         address.set_ip(Ipv4Addr::LOCALHOST.into());
     }
     format!("{scheme}://{address}")
-}
-
-/// An error and its causes on one line, for the log.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

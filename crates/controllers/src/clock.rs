@@ -5,8 +5,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use astrago_plan::after;
 use futures::future::BoxFuture;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// Tells the time and wakes sleepers.
@@ -58,13 +59,6 @@ pub fn stamp(now: Timestamp) -> Time {
 /// `now` without its fraction of a second.
 pub fn whole_seconds(now: Timestamp) -> Timestamp {
     Timestamp::from_second(now.as_second()).unwrap_or(now)
-}
-
-/// `start` and so many seconds later; saturates at the end of time instead of failing.
-pub fn after(start: Timestamp, seconds: i64) -> Timestamp {
-    start
-        .checked_add(SignedDuration::from_secs(seconds))
-        .unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]

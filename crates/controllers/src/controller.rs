@@ -6,6 +6,7 @@ use std::error::Error as StdError;
 use std::future::Future;
 use std::time::Duration;
 
+use astrago_api::ObjectKey;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use jiff::Timestamp;
@@ -13,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
-use crate::queue::{ObjectKey, Queue};
+use crate::queue::Queue;
 use crate::report;
 
 /// When to look at an object again, if nothing about it changes.

@@ -20,14 +20,14 @@ mod verdict;
 
 use std::sync::Arc;
 
+use astrago_api::ObjectKey;
 use k8s_openapi::api::batch::v1::Job;
 use kube::Api;
 use tokio_util::sync::CancellationToken;
 
-use crate::context::{Context, job_of, owner_name};
+use crate::context::{Context, owner_name};
 use crate::controller::{Category, Next, Retry, drive, retry_of};
 use crate::events::reference;
-use crate::queue::ObjectKey;
 use crate::{report, status};
 
 const CONTROLLER: &str = "job";
@@ -130,7 +130,7 @@ pub(crate) async fn run(context: Arc<Context>, workers: usize, stop: Cancellatio
             let namespace = pod.metadata.namespace.clone().unwrap_or_default();
             Some(ObjectKey::new(namespace, owner_name(&**pod, "Job")?))
         };
-        if let Some(job) = job_of(pod).or_else(owner) {
+        if let Some(job) = ObjectKey::of_batch_job(pod).or_else(owner) {
             pods.add(job);
         }
     });

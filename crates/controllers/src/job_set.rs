@@ -15,7 +15,7 @@ mod validate;
 
 use std::sync::Arc;
 
-use astrago_api::{JobSet, JobSetStatus};
+use astrago_api::{JobSet, JobSetStatus, ObjectKey};
 use astrago_plan::FieldErrors;
 use kube::Api;
 use tokio_util::sync::CancellationToken;
@@ -23,7 +23,6 @@ use tokio_util::sync::CancellationToken;
 use crate::context::{Context, owner_name};
 use crate::controller::{Category, Next, Retry, drive, retry_of};
 use crate::events::reference;
-use crate::queue::ObjectKey;
 use crate::{report, status};
 
 const CONTROLLER: &str = "jobset";

@@ -29,10 +29,11 @@ mod tally;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use astrago_api::labels;
 use astrago_api::legacy::{
     JAXJob, LegacyJobStatus, MPIJob, MXJob, PaddleJob, PyTorchJob, TFJob, XGBoostJob,
 };
+use astrago_api::{ObjectKey, labels};
+use astrago_mirror::{Mirror, Mirrors};
 use astrago_plan::FieldErrors;
 use astrago_plan::legacy::{LegacyKind, TrainingJob};
 use k8s_openapi::NamespaceResourceScope;
@@ -41,11 +42,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
-use crate::context::{Context, Mirrors};
+use crate::context::Context;
 use crate::controller::{Category, Next, Retry, drive, retry_of};
 use crate::events::{Notice, reference};
-use crate::mirror::Mirror;
-use crate::queue::ObjectKey;
 use crate::{report, status};
 
 /// A kind that this engine runs.

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Each controller is one level of this chain and knows only its neighbours; what it builds comes from
-//! `astrago_plan`, what it decides from pure functions beside it. All of them read the same [`context::Mirrors`]
+//! `astrago_plan`, what it decides from pure functions beside it. All of them read the same [`astrago_mirror::Mirrors`]
 //! (one watch per kind) and work off their own [`queue::Queue`].
 //!
 //! A reconcile has five steps, each in its own file: fetch, validate, plan, apply, status. Only the first and the
@@ -24,7 +24,6 @@ mod job;
 mod job_set;
 pub mod leader;
 mod legacy;
-pub mod mirror;
 mod node;
 pub mod options;
 mod patience;
@@ -43,7 +42,7 @@ use std::sync::Arc;
 use astrago_api::legacy::{JAXJob, MPIJob, MXJob, PaddleJob, PyTorchJob, TFJob, XGBoostJob};
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
-use kube::{Api, Client};
+use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 pub use crate::clock::{Clock, SharedClock, SystemClock};
@@ -67,10 +66,12 @@ pub async fn run(client: Client, options: Options, stop: CancellationToken) {
     }
 }
 
-/// One term: fresh mirrors, the tasks, and an orderly end.
+/// One term: the mirrors, the tasks, and an orderly end.
 async fn work(client: Client, options: &Options, stop: CancellationToken) {
     let clock = Arc::clone(&options.clock);
-    let (context, notices) = Context::new(client.clone(), clock, Arc::clone(&options.metrics));
+    let mirrors = options.mirrors.clone().unwrap_or_default();
+    let metrics = Arc::clone(&options.metrics);
+    let (context, notices) = Context::new(client.clone(), clock, metrics, mirrors);
     let mut tasks: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();
     // Events outlive the controllers by a moment, so that the last ones are written.
     let quiet = CancellationToken::new();
@@ -150,8 +151,8 @@ fn follow<'a>(
     macro_rules! watch {
         ($($mirror:ident if $wanted:expr;)*) => {$(
             if $wanted {
-                let api = Api::all(context.client.clone());
-                tasks.push(Box::pin(mirrors.$mirror.run(api, stop.clone())));
+                let client = context.client.clone();
+                tasks.push(Box::pin(mirrors.$mirror.run(client, stop.clone())));
             }
         )*};
     }
@@ -172,5 +173,9 @@ fn follow<'a>(
         jax_jobs if options.legacy_jobs;
         leases if options.nodes;
         nodes if options.scheduler || options.nodes;
+        namespaces if options.scheduler;
+        priority_classes if options.scheduler;
+        quotas if options.scheduler;
+        claims if options.scheduler;
     }
 }

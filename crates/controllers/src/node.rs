@@ -10,14 +10,15 @@ mod silence_policy;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use astrago_api::ObjectKey;
+use astrago_mirror::node_entry;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use tokio_util::sync::CancellationToken;
 
-use crate::context::{Context, node_entry};
+use crate::context::Context;
 use crate::controller::{Category, Next, Retry, drive, retry_of};
 use crate::events::reference;
-use crate::queue::ObjectKey;
 use crate::{pod, report};
 use silence_policy::{Hearing, Silence, hear, silence};
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use astrago_mirror::Mirrors;
+
 use crate::clock::{SharedClock, SystemClock};
 use crate::leader::Election;
 use crate::report::Metrics;
@@ -29,6 +31,8 @@ pub struct Options {
     pub metrics: Arc<Metrics>,
     /// What the plans of TrainJobs depend on besides the objects.
     pub plan: astrago_plan::Options,
+    /// Copies of the objects that others in this process read too; `None` for fresh ones in each term.
+    pub mirrors: Option<Mirrors>,
     /// How many objects of a kind are worked on at once.
     pub workers: usize,
 }
@@ -47,6 +51,7 @@ impl Options {
             clock: Arc::new(SystemClock),
             metrics: Arc::default(),
             plan: astrago_plan::Options::default(),
+            mirrors: None,
             workers: 16,
         }
     }

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use astrago_api::ObjectKey;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::{ListParams, Patch, PatchParams};
@@ -18,15 +19,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
 use crate::events::{self, Notice};
-use crate::mirror::Mirror;
-use crate::queue::ObjectKey;
 
 /// Keeps a claim that pods use.
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
 
 /// Looks after claims until cancelled.
 pub async fn run(context: &Context, stop: CancellationToken) {
-    let claims: Mirror<PersistentVolumeClaim> = Mirror::new(|_| Vec::new());
+    let claims = &context.mirrors.claims;
     let (sender, mut changes) = unbounded_channel();
     let retry = sender.clone();
     let of_pods = sender.clone();
@@ -65,9 +64,7 @@ pub async fn run(context: &Context, stop: CancellationToken) {
             }
         }
     };
-    let follow = claims.run(Api::all(context.client.clone()), stop.clone());
-    let tasks = futures::future::join(follow, stop.run_until_cancelled(attend_all));
-    Box::pin(tasks).await;
+    stop.run_until_cancelled(attend_all).await;
 }
 
 async fn attend(context: &Context, claim: &PersistentVolumeClaim) -> kube::Result<()> {

@@ -6,51 +6,13 @@
 //! cannot move; that is why this exists.)
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
-use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use astrago_api::ObjectKey;
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
 use crate::clock::SharedClock;
-
-/// Namespace and name; the namespace is empty for objects of the cluster.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ObjectKey {
-    /// The namespace, or empty.
-    pub namespace: String,
-    /// The name.
-    pub name: String,
-}
-
-impl ObjectKey {
-    /// The key of `namespace/name`.
-    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self {
-            namespace: namespace.into(),
-            name: name.into(),
-        }
-    }
-
-    /// The key of an object.
-    pub fn of<K: kube::Resource>(object: &K) -> Self {
-        let meta = object.meta();
-        Self {
-            namespace: meta.namespace.clone().unwrap_or_default(),
-            name: meta.name.clone().unwrap_or_default(),
-        }
-    }
-}
-
-impl fmt::Display for ObjectKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.namespace.is_empty() {
-            f.write_str(&self.name)
-        } else {
-            write!(f, "{}/{}", self.namespace, self.name)
-        }
-    }
-}
 
 /// A queue of keys, in order of arrival, without duplicates, with delays.
 #[derive(Debug)]

@@ -8,6 +8,8 @@ mod slices;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use astrago_api::ObjectKey;
+use astrago_mirror::{Mirror, selector_entry};
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -15,11 +17,9 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
-use crate::context::{Context, FIELD_MANAGER, selector_entry};
+use crate::context::{Context, FIELD_MANAGER};
 use crate::controller::{Category, Next, Retry, drive, retry_of};
 use crate::events::reference;
-use crate::mirror::Mirror;
-use crate::queue::ObjectKey;
 use crate::report;
 
 const CONTROLLER: &str = "service";
@@ -68,7 +68,7 @@ pub(crate) async fn run(context: Arc<Context>, stop: CancellationToken) {
         let selected = match &change.new {
             None => BTreeSet::new(),
             Some(service) => {
-                let pods = shared.mirrors.pods.all();
+                let pods = shared.mirrors.pods.in_namespace(&key.namespace);
                 let pods = pods.iter().filter(|pod| selects(service, pod));
                 pods.map(|pod| ObjectKey::of(&**pod)).collect()
             }
@@ -109,7 +109,7 @@ pub(crate) async fn run(context: Arc<Context>, stop: CancellationToken) {
             changed(key);
         }
     });
-    let follow = own.run(Api::all(context.client.clone()), stop.clone());
+    let follow = own.run(context.client.clone(), stop.clone());
     let work = async {
         let ready = async {
             tokio::join!(mirrors.services.ready(), mirrors.pods.ready(), own.ready());

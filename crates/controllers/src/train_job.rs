@@ -14,16 +14,16 @@ mod status;
 use std::sync::Arc;
 
 use astrago_api::conditions::train_job as condition;
-use astrago_api::{TrainJob, TrainJobStatus, labels};
+use astrago_api::{ObjectKey, TrainJob, TrainJobStatus, labels};
+use astrago_mirror::runtime_entry;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::context::{Context, FIELD_MANAGER, runtime_entry};
+use crate::context::{Context, FIELD_MANAGER};
 use crate::controller::{Category, Next, Retry, drive, retry_of};
 use crate::events::reference;
-use crate::queue::ObjectKey;
 use crate::report;
 
 const CONTROLLER: &str = "trainjob";

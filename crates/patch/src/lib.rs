@@ -1,4 +1,4 @@
-//! Patches of Kubernetes objects: JSON, merge, strategic merge and server-side apply. Pure.
+//! The algebra of Kubernetes objects: JSON patch, merge patch, strategic merge and server-side apply; and quantities. Pure.
 //!
 //! ```text
 //!   json       RFC 6902           a list of operations
@@ -7,6 +7,7 @@
 //!   apply      server-side apply  like strategic, but who owns which field decides; `fields` is
 //!                                 the set algebra, `managed` reads and writes managedFields
 //!   bounds     size and depth     what no object may exceed, whichever way it came to be
+//!   quantity   `500m`, `1.5Gi`    exact amounts and their canonical form
 //! ```
 //!
 //! Everything works on [`serde_json::Value`], without I/O, clock or async: the API server, the
@@ -18,6 +19,7 @@ pub mod fields;
 pub mod json;
 pub mod keys;
 pub mod merge;
+pub mod quantity;
 pub mod strategic;
 
 pub use keys::Keys;

@@ -16,8 +16,13 @@ pub fn deadline(job: &TrainJob) -> Option<Timestamp> {
         Some(resumed) => resumed.last_transition_time.0,
         None => job.metadata.creation_timestamp.as_ref()?.0,
     };
+    Some(after(start, seconds))
+}
+
+/// `seconds` after `start`; saturates at the end of time instead of failing.
+pub fn after(start: Timestamp, seconds: i64) -> Timestamp {
     let end = start.checked_add(SignedDuration::from_secs(seconds));
-    Some(end.unwrap_or(Timestamp::MAX))
+    end.unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]

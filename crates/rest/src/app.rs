@@ -7,6 +7,7 @@
 
 pub(crate) mod apply;
 mod belongings;
+pub(crate) mod claims;
 pub(crate) mod clone;
 pub(crate) mod create;
 pub(crate) mod events;
@@ -19,11 +20,15 @@ pub(crate) mod lifetimes;
 pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod namespaces;
-pub(crate) mod places;
+pub(crate) mod nodes;
 pub(crate) mod preview;
+pub(crate) mod queue;
+pub(crate) mod quotas;
 pub(crate) mod record;
 pub(crate) mod reports;
+pub(crate) mod runtimes;
 pub(crate) mod sampling;
+pub(crate) mod secrets;
 pub(crate) mod snapshots;
 pub(crate) mod tokens;
 pub(crate) mod upkeep;
@@ -96,6 +101,19 @@ pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     pub(crate) fn invalid(field: impl Into<String>, refusal: impl Into<Refusal>) -> Self {
         Self::Invalid(vec![FieldError::new(field, refusal)])
+    }
+
+    /// Refuses every field for which there is a reason.
+    fn refuse<const N: usize>(checks: [(&str, Option<Refusal>); N]) -> Result<()> {
+        let wrong = checks
+            .into_iter()
+            .filter_map(|(field, refusal)| Some(FieldError::new(field, refusal?)));
+        let wrong: Vec<FieldError> = wrong.collect();
+        if wrong.is_empty() {
+            Ok(())
+        } else {
+            Err(Self::Invalid(wrong))
+        }
     }
 
     /// The history or the logs on our own disk failed us.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use astrago_mirror::Mirrors;
 use jiff::Timestamp;
 use kube::Client;
 use tokio::sync::Notify;
@@ -63,6 +64,8 @@ pub struct Options {
     /// `None` for no limits.
     pub limits: Option<Limits>,
     pub clock: Clock,
+    /// Copies of the cluster's objects, which others in this process may read too.
+    pub mirrors: Mirrors,
     /// Whether the nodes can mount code from `directory`: those of the embedded engine can.
     pub mounts_snapshots: bool,
 }
@@ -103,6 +106,7 @@ impl Options {
             plan: astrago_plan::Options::default(),
             limits: Some(Limits::default()),
             clock: Arc::new(Timestamp::now),
+            mirrors: Mirrors::default(),
             mounts_snapshots: false,
             cluster: Cluster::default(),
             bearer_client: None,
@@ -160,7 +164,7 @@ impl Context {
             snapshots: Snapshots::new(snapshots_folder(&options.directory)),
             mounts_snapshots: options.mounts_snapshots,
             gate: Gate::new(client.clone(), bearer),
-            world: World::new(),
+            world: World::new(options.mirrors),
             idempotency: Idempotency::default(),
             retention: options.retention,
             limiter: Limiter::new(options.limits),

@@ -1,10 +1,13 @@
-//! The one place where errors become HTTP answers.
+//! The one place where errors become HTTP answers, and the only one with status codes.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-use crate::app::Error;
+pub(crate) use astrago_net::chain;
+use serde_json::json;
+
+use crate::app::{Error, reports};
 use crate::model::{ErrorBody, ErrorDetail, FieldError};
 
 /// What a handler returns.
@@ -49,16 +52,51 @@ impl IntoResponse for Error {
     }
 }
 
-/// An error and its causes on one line, for the log.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
+/// What is not there, said in plain words to a browser.
+pub(crate) fn not_found(text: &'static str) -> Response {
+    (StatusCode::NOT_FOUND, text).into_response()
+}
+
+/// To training code that reports its progress, in Kubernetes' form.
+impl IntoResponse for reports::Error {
+    fn into_response(self) -> Response {
+        let mut message = self.to_string();
+        let mut retry_after = None;
+        let (code, reason) = match self {
+            Self::Unauthenticated => (StatusCode::UNAUTHORIZED, "Unauthorized".to_owned()),
+            Self::Forbidden(_) => (StatusCode::FORBIDDEN, "Forbidden".to_owned()),
+            Self::NotFound(_) => (StatusCode::NOT_FOUND, "NotFound".to_owned()),
+            Self::TooLarge(_) => (
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "RequestEntityTooLarge".to_owned(),
+            ),
+            Self::Malformed(_) => (StatusCode::UNPROCESSABLE_ENTITY, "Invalid".to_owned()),
+            Self::TooMany(seconds) => {
+                retry_after = Some((header::RETRY_AFTER, HeaderValue::from(seconds)));
+                (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests".to_owned())
+            }
+            Self::Cluster(kube::Error::Api(refusal)) if refusal.code < 500 => {
+                let code = StatusCode::from_u16(refusal.code).unwrap_or(StatusCode::BAD_GATEWAY);
+                message = refusal.message;
+                (code, refusal.reason)
+            }
+            Self::Cluster(source) => {
+                tracing::error!(error = %chain(&source), "failed to take a report of progress");
+                "internal error".clone_into(&mut message);
+                (
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "InternalError".to_owned(),
+                )
+            }
+        };
+        let body = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": message, "reason": reason, "code": code.as_u16(),
+        });
+        let mut response = (code, Json(body)).into_response();
+        response.headers_mut().extend(retry_after);
+        response
     }
-    text
 }
 
 fn classify(error: &Error) -> (StatusCode, &'static str) {

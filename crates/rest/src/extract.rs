@@ -15,7 +15,7 @@ use crate::app::{Error, namespaces};
 use crate::context::{Authentication, Context};
 use crate::guard;
 use crate::identity::Caller;
-use crate::model::FieldError;
+use crate::world::Key;
 
 /// The largest body that is read. Training code has its own, smaller limit, so that a file that
 /// is a little too large is answered with the name of its field.
@@ -126,6 +126,21 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
     }
 }
 
+/// Who asks, and for which job: the `{name}` of the path in the `namespace` of the query, or in the caller's own.
+pub(crate) struct OfJob(pub(crate) Arc<Context>, pub(crate) Caller, pub(crate) Key);
+
+impl FromRequestParts<Arc<Context>> for OfJob {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, context: &Arc<Context>) -> Result<Self, Error> {
+        let caller = Caller::from_request_parts(parts, context).await?;
+        let Name(name) = Name::from_request_parts(parts, context).await?;
+        let parameters = Parameters::from_request_parts(parts, context).await?;
+        let namespace = parameters.namespace(&caller)?;
+        Ok(Self(Arc::clone(context), caller, Key { namespace, name }))
+    }
+}
+
 /// The query of a request, read parameter by parameter.
 pub(crate) struct Parameters(BTreeMap<String, String>);
 
@@ -195,7 +210,7 @@ impl Parameters {
     pub(crate) fn namespace(&self, caller: &Caller) -> Result<String, Error> {
         if let Some(namespace) = self.text("namespace") {
             crate::form::name::check_label(namespace)
-                .map_err(|message| Error::Invalid(vec![FieldError::new("namespace", message)]))?;
+                .map_err(|message| Error::invalid("namespace", message))?;
             return Ok(namespace.to_owned());
         }
         if caller.is_admin() {

@@ -1,17 +1,16 @@
 //! The create form: from a request body to the objects it stands for. Pure.
 //!
-//! Two request forms are accepted (mission §2). Form A nests the sizes in `config`; form B has
-//! them flat and adds image, command, environment and volumes. They meet in [`JobRequest`], in
-//! which every value has been checked and every default filled in; [`manifest`] turns that into
-//! the ConfigMaps and the TrainJob.
+//! Two forms of request are accepted. Form A nests the sizes in `config`; form B has them flat and adds image,
+//! command, environment and volumes. Both are one type, [`CreateRequest`]: [`typed`] reads it, [`check`] fills in
+//! what it leaves open, and [`manifest`] makes the ConfigMaps and the TrainJob of it.
 
 mod checkpoint;
 pub(crate) mod code;
-pub(crate) mod fields;
-pub(crate) mod framework;
 pub(crate) mod manifest;
 pub(crate) mod name;
 pub(crate) mod quantity;
+mod sizes;
+pub(crate) mod typed;
 mod volumes;
 
 #[cfg(test)]
@@ -20,15 +19,12 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use astrago_api::labels::retry;
-use astrago_api::quantity::Amount;
+use astrago_plan::{Framework, RESERVED_VARIABLES};
 use serde_json::Value;
 
-use self::checkpoint::Checkpoint;
 pub(crate) use self::code::{Code, Delivery};
-use self::fields::Fields;
-pub(crate) use self::framework::Framework;
-pub(crate) use self::volumes::{Volume, VolumeSource};
-use crate::model::{FieldError, Refusal, Source};
+pub(crate) use self::typed::Mistakes;
+use crate::model::{CreateRequest, EnvVar, FieldError, Refusal};
 
 /// The directory in which the user's code appears.
 pub(crate) const SCRIPTS: &str = "/workspace/scripts";
@@ -51,431 +47,233 @@ impl Default for Policy {
     }
 }
 
-/// A checked request for a training job.
+/// A request that was checked, with what follows from it.
 #[derive(Clone, Debug)]
 pub(crate) struct JobRequest {
-    pub(crate) user_id: String,
+    /// As it was asked for, with flat sizes and the framework's own name.
+    pub(crate) asked: CreateRequest,
     /// `user_id` as a DNS label.
     pub(crate) user: String,
-    pub(crate) namespace: String,
-    /// A name of the user's choice; otherwise it is made of user and time.
-    pub(crate) name: Option<String>,
+    pub(crate) nodes: i64,
+    /// The framework as the runtime of the job has it.
     pub(crate) framework: Framework,
-    pub(crate) runtime: String,
     pub(crate) code: Code,
-    pub(crate) source: Option<Source>,
+    /// What is started where the request gives no command.
+    pub(crate) script: String,
     /// How a snapshot reaches the nodes; known once the snapshot was looked up.
     pub(crate) delivery: Option<Delivery>,
-    /// Processes that torchrun starts on each node, where the request asks for it.
-    pub(crate) processes: Option<i64>,
-    pub(crate) image: Option<String>,
-    pub(crate) nodes: i64,
-    pub(crate) resources: Resources,
-    pub(crate) launcher: Launcher,
-    pub(crate) command: String,
-    /// Whether the request gave the command.
-    pub(crate) own_command: bool,
-    pub(crate) env: Vec<(String, String)>,
-    pub(crate) volumes: Vec<Volume>,
-    pub(crate) checkpoint: Option<Checkpoint>,
-    pub(crate) node_selector: BTreeMap<String, String>,
-    pub(crate) max_restarts: Option<i64>,
-    pub(crate) retry: &'static str,
-    pub(crate) deadline_seconds: Option<i64>,
-    pub(crate) ttl_seconds_after_finished: Option<i64>,
-    pub(crate) priority: Option<i64>,
-    pub(crate) suspend: bool,
 }
 
-/// Requests and limits of one node.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Resources {
-    pub(crate) requests: BTreeMap<String, String>,
-    pub(crate) limits: BTreeMap<String, String>,
-}
+impl JobRequest {
+    /// The longest name among the jobs that its nodes are.
+    pub(crate) fn longest_job(&self) -> &str {
+        longest_job(&self.framework)
+    }
 
-/// What the launcher gets beyond what the runtime gives it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Launcher {
-    pub(crate) cpu: Option<String>,
-    pub(crate) memory: Option<String>,
-}
-
-/// Reads and checks a request body; either everything is right or every mistake is returned.
-pub(crate) fn parse(body: &Value, policy: &Policy) -> Result<JobRequest, Vec<FieldError>> {
-    let mut errors = Vec::new();
-    let request = read(body, policy, &mut errors);
-    match request {
-        Some(request) if errors.is_empty() => Ok(request),
-        _ => Err(errors),
+    /// What the request says of the job's restarts.
+    fn retry(&self) -> &str {
+        self.asked.retry.as_deref().unwrap_or(retry::TRANSIENT)
     }
 }
 
-fn read(body: &Value, policy: &Policy, errors: &mut Vec<FieldError>) -> Option<JobRequest> {
-    let mut fields = Fields::new("", body, errors);
-    let user_id = fields.required_text("user_id", errors);
-    let user = user_id.and_then(|id| checked(&fields, "user_id", name::user_label(id), errors));
-    let namespace = fields
-        .required_text("namespace", errors)
-        .filter(|namespace| {
-            checked(&fields, "namespace", name::check_label(namespace), errors).is_some()
-        });
-    let framework = fields
-        .required_text("framework", errors)
-        .and_then(|text| checked(&fields, "framework", text.parse::<Framework>(), errors));
-    let runtime = fields.text("runtime", errors).filter(|runtime| {
-        checked(&fields, "runtime", name::check_subdomain(runtime), errors).is_some()
-    });
-    let command = fields
-        .text("command", errors)
-        .filter(|command| !command.trim().is_empty());
-    let code = code::read(&mut fields, command.is_some(), errors);
-    let source = read_source(&mut fields, errors);
-    let processes = fields.integer("nproc_per_node", 1..=256, errors);
-    let image = read_image(&mut fields, errors);
-    let sizes = read_sizes(&mut fields, policy, errors);
-    let launcher = read_launcher(&mut fields, framework, errors);
-    let env = read_env(&mut fields, errors);
-    let volumes = volumes::read(&mut fields, policy, errors);
-    let checkpoint = checkpoint::read(&mut fields, &env, &volumes, errors);
-    let node_selector = read_map(&mut fields, "node_selector", errors);
-    let max_restarts = fields.integer("max_restarts", 0..=1000, errors);
-    let retry = read_retry(&mut fields, errors);
-    let deadline_seconds = fields.integer("deadline_seconds", 1..=31_536_000, errors);
-    let ttl_seconds_after_finished =
-        fields.integer("ttl_seconds_after_finished", 0..=31_536_000, errors);
-    let priority = fields.integer("priority", -1_000_000_000..=1_000_000_000, errors);
-    let suspend = fields.boolean("suspend", errors).unwrap_or(false);
-    let job_name = fields
-        .text("name", errors)
-        .filter(|job| checked(&fields, "name", name::check_job_name(job), errors).is_some());
-    if let (Some(framework), Some(sizes)) = (framework, &sizes) {
-        check_length(
-            &fields,
-            job_name,
-            user.as_deref(),
-            framework,
-            sizes.nodes,
-            errors,
-        );
-    }
-    fields.finish(errors);
+fn longest_job(framework: &Framework) -> &str {
+    let longest = framework.jobs.iter().max_by_key(|job| job.len());
+    longest.map_or("node", String::as_str)
+}
 
-    let framework = framework?;
-    let from_git = matches!(code, Some(Code::Git(_)));
-    let standard_runtime = match (from_git, framework.git_runtime()) {
-        (true, Some(runtime)) => runtime,
-        (true, None) if runtime.is_none() => {
-            errors.push(FieldError::new("git_repository", Refusal::GitRuntime));
-            return None;
-        }
-        _ => framework.runtime(),
-    };
-    if processes.is_some() {
-        let wrong = if framework != Framework::PyTorch {
-            Some("needs the framework pytorch, whose torchrun starts the processes")
-        } else if command.is_some() || from_git {
-            Some("is for requests that leave the command to us; yours can call torchrun itself")
-        } else {
-            None
-        };
-        errors.extend(wrong.map(|message| FieldError::new("nproc_per_node", message)));
+/// Reads and checks a request body; either everything is right or every mistake is returned. `frameworks` are those
+/// that the cluster has runtimes for.
+pub(crate) fn parse(
+    body: &Value,
+    policy: &Policy,
+    frameworks: &[Framework],
+) -> Result<JobRequest, Vec<FieldError>> {
+    let mut mistakes = Mistakes::default();
+    let asked = typed::read(body, &mut mistakes);
+    let request = asked.and_then(|asked| check(asked, policy, frameworks, &mut mistakes));
+    let errors = mistakes.into_errors();
+    request.filter(|_| errors.is_empty()).ok_or(errors)
+}
+
+fn check(
+    mut asked: CreateRequest,
+    policy: &Policy,
+    frameworks: &[Framework],
+    mistakes: &mut Mistakes,
+) -> Option<JobRequest> {
+    let trimmed = asked.user_id.trim().to_owned();
+    asked.user_id = trimmed;
+    let user = mistakes.check("user_id", name::user_label(&asked.user_id));
+    mistakes.check("namespace", name::check_label(&asked.namespace));
+    if let Some(runtime) = &asked.runtime {
+        mistakes.check("runtime", name::check_subdomain(runtime));
     }
-    let standard_command = if from_git {
-        "python3 /workspace/code/train.py".to_owned()
+    asked.command.take_if(|command| command.trim().is_empty());
+    let code = code::check(&asked, mistakes);
+    let framework = choose(&mut asked, frameworks, mistakes);
+    check_source(&asked, mistakes);
+    check_image(&asked, mistakes);
+    let nodes = sizes::check(&mut asked, policy, mistakes);
+    check_env(&asked.env_vars, mistakes);
+    volumes::check(&mut asked.volumes, policy, mistakes);
+    checkpoint::check(&asked, mistakes);
+    if let Some(retry::TRANSIENT | retry::ALL) | None = asked.retry.as_deref() {
     } else {
-        code::start(framework.interpreter(), processes, "train.py")
-    };
-    let sizes = sizes?;
+        mistakes.push("retry", "must be transient or all");
+    }
+    if let Some(name) = &asked.name {
+        mistakes.check("name", name::check_job_name(name));
+    }
+    let framework = framework?;
+    check_against(&framework, &asked, mistakes);
+    if let (Some(user), Some(nodes)) = (&user, nodes) {
+        check_length(&asked, user, longest_job(&framework), nodes, mistakes);
+    }
     Some(JobRequest {
-        user_id: user_id?.trim().to_owned(),
         user: user?,
-        namespace: namespace?.to_owned(),
-        name: job_name.map(str::to_owned),
+        nodes: nodes?,
         framework,
-        runtime: runtime.unwrap_or(standard_runtime).to_owned(),
+        script: match code.as_ref()? {
+            Code::Git => "/workspace/code/train.py".to_owned(),
+            _ => format!("{SCRIPTS}/train.py"),
+        },
         code: code?,
-        source,
         delivery: None,
-        processes,
-        image: image.or(framework
-            .image()
-            .filter(|_| runtime.is_none())
-            .map(str::to_owned)),
-        nodes: sizes.nodes,
-        resources: sizes.resources,
-        launcher,
-        command: command.map_or(standard_command, str::to_owned),
-        own_command: command.is_some(),
-        env,
-        volumes,
-        checkpoint,
-        node_selector,
-        max_restarts,
-        retry,
-        deadline_seconds,
-        ttl_seconds_after_finished,
-        priority,
-        suspend,
+        asked,
     })
 }
 
-fn read_source(fields: &mut Fields<'_>, errors: &mut Vec<FieldError>) -> Option<Source> {
-    let mut source = Fields::new("source", fields.take("source")?, errors);
-    let mut part = |name| {
-        let text = source.required_text(name, errors)?;
-        if text.len() > 1000 || text.chars().any(char::is_control) {
-            let message = "must be at most 1000 characters in one line";
-            errors.push(FieldError::new(source.path(name), message));
-            return None;
+/// The framework of the runtime that the request names or, if it names none, of the one for its framework.
+fn choose(
+    asked: &mut CreateRequest,
+    all: &[Framework],
+    mistakes: &mut Mistakes,
+) -> Option<Framework> {
+    let known = all.iter().find(|one| one.names.contains(&asked.framework));
+    let Some(runtime) = &asked.runtime else {
+        let from_git = asked.git_repository.is_some();
+        let chosen = Framework::choose(all, &asked.framework, from_git);
+        if chosen.is_none() && known.is_some() && from_git {
+            mistakes.push("git_repository", Refusal::GitRuntime);
+        } else if chosen.is_none() {
+            mistakes.push("framework", unknown_framework(&asked.framework, all));
         }
-        Some(text.to_owned())
+        asked.framework = chosen?.name().to_owned();
+        return chosen.cloned();
     };
-    let (repository, commit) = (part("repository"), part("commit"));
-    source.finish(errors);
-    Some(Source {
-        repository: repository?,
-        commit: commit?,
-    })
+    let named = all.iter().find(|one| one.runtime == *runtime);
+    if named.is_none() {
+        let refusal = Refusal::Runtime {
+            value: runtime.clone(),
+            known: all.iter().map(|one| one.runtime.clone()).collect(),
+        };
+        mistakes.push("runtime", refusal);
+    }
+    match known {
+        Some(known) => known.name().clone_into(&mut asked.framework),
+        // A runtime that says nothing of its framework runs what the request says.
+        None if named.is_some_and(|named| named.names.is_empty()) => {
+            mistakes.check("framework", name::check_label(&asked.framework));
+        }
+        None => mistakes.push("framework", unknown_framework(&asked.framework, all)),
+    }
+    named.cloned()
 }
 
-fn read_retry(fields: &mut Fields<'_>, errors: &mut Vec<FieldError>) -> &'static str {
-    match fields.text("retry", errors) {
-        None | Some(retry::TRANSIENT) => retry::TRANSIENT,
-        Some(retry::ALL) => retry::ALL,
-        Some(_) => {
-            errors.push(FieldError::new("retry", "must be transient or all"));
-            retry::TRANSIENT
+fn unknown_framework(value: &str, all: &[Framework]) -> Refusal {
+    let mut known: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for framework in all.iter().filter(|framework| !framework.names.is_empty()) {
+        known
+            .entry(framework.name())
+            .or_default()
+            .push(&framework.runtime);
+    }
+    let known = known
+        .iter()
+        .map(|(name, runtimes)| format!("{name} ({})", runtimes.join(", ")));
+    Refusal::Framework {
+        value: value.to_owned(),
+        known: known.collect(),
+    }
+}
+
+/// What only some frameworks can do, and only where the command is left to us.
+fn check_against(framework: &Framework, asked: &CreateRequest, mistakes: &mut Mistakes) {
+    let sizes = [
+        ("launcher_cpu", &asked.launcher_cpu),
+        ("launcher_memory", &asked.launcher_memory),
+    ];
+    for (field, _) in sizes.iter().filter(|(_, given)| given.is_some()) {
+        if !framework.launcher {
+            mistakes.push(
+                *field,
+                "is for frameworks such as horovod, whose launcher is not one of the nodes",
+            );
+        }
+    }
+    if asked.nproc_per_node.is_some() && !framework.torch {
+        let message = "needs the framework pytorch, whose torchrun starts the processes";
+        mistakes.push("nproc_per_node", message);
+    }
+    if asked.command.is_none() {
+        return;
+    }
+    if asked.nproc_per_node.is_some() {
+        let message =
+            "is for requests that leave the command to us; yours can call torchrun itself";
+        mistakes.push("nproc_per_node", message);
+    }
+    if !asked.arguments.is_empty() {
+        mistakes.push("arguments", "are for requests that leave the command to us");
+    }
+}
+
+fn check_source(asked: &CreateRequest, mistakes: &mut Mistakes) {
+    let Some(source) = &asked.source else { return };
+    for (field, text) in [
+        ("source.repository", &source.repository),
+        ("source.commit", &source.commit),
+    ] {
+        if text.len() > 1000 || text.chars().any(char::is_control) {
+            mistakes.push(field, "must be at most 1000 characters in one line");
         }
     }
 }
 
-fn read_image(fields: &mut Fields<'_>, errors: &mut Vec<FieldError>) -> Option<String> {
-    let image = fields.text("image", errors)?;
-    let wrong = if image.trim().is_empty() {
-        Some(Refusal::Empty)
+fn check_image(asked: &CreateRequest, mistakes: &mut Mistakes) {
+    let Some(image) = &asked.image else { return };
+    if image.trim().is_empty() {
+        mistakes.push("image", Refusal::Empty);
     } else if image.len() > 500 {
-        Some(Refusal::TooLong {
+        let refusal = Refusal::TooLong {
             limit: 500,
             has: None,
-        })
-    } else if image.contains(|c: char| c.is_whitespace() || c.is_control() || !c.is_ascii()) {
-        Some(Refusal::Image)
-    } else {
-        None
-    };
-    if let Some(message) = wrong {
-        errors.push(FieldError::new("image", message));
-    }
-    Some(image.to_owned())
-}
-
-struct Sizes {
-    nodes: i64,
-    resources: Resources,
-}
-
-/// The sizes, from `config` (form A) or from the flat fields (form B).
-fn read_sizes(
-    fields: &mut Fields<'_>,
-    policy: &Policy,
-    errors: &mut Vec<FieldError>,
-) -> Option<Sizes> {
-    let flat_nodes = fields.integer("num_nodes", 1..=policy.max_nodes, errors);
-    let flat = ReadResources {
-        gpus: fields.integer("gpu_count", 0..=1024, errors),
-        cpu_request: read_quantity(fields, "cpu_request", MIN_CPU, errors),
-        cpu_limit: read_quantity(fields, "cpu_limit", MIN_CPU, errors),
-        memory_request: read_quantity(fields, "memory_request", MIN_MEMORY, errors),
-        memory_limit: read_quantity(fields, "memory_limit", MIN_MEMORY, errors),
-    };
-    let Some(config) = fields.take("config") else {
-        fields.required("num_nodes", errors);
-        flat.check("cpu_request", "memory_request", errors);
-        return Some(Sizes {
-            nodes: flat_nodes?,
-            resources: flat.resources(),
-        });
-    };
-    let repeated = [
-        "num_nodes",
-        "gpu_count",
-        "cpu_request",
-        "cpu_limit",
-        "memory_request",
-        "memory_limit",
-    ];
-    for name in repeated {
-        if fields.take(name).is_some() {
-            errors.push(FieldError::new(
-                name,
-                "is already given by config; give the sizes once",
-            ));
-        }
-    }
-    let mut nested = Fields::new("config", config, errors);
-    let nodes = nested
-        .required("num_nodes", errors)
-        .and_then(|()| nested.integer("num_nodes", 1..=policy.max_nodes, errors));
-    let cpu = read_quantity(&mut nested, "cpu_per_node", MIN_CPU, errors);
-    let memory = read_quantity(&mut nested, "memory_per_node", MIN_MEMORY, errors);
-    let read = ReadResources {
-        gpus: nested.integer("gpu_per_node", 0..=1024, errors),
-        cpu_request: cpu.clone(),
-        cpu_limit: cpu,
-        memory_request: memory.clone(),
-        memory_limit: memory,
-    };
-    nested.finish(errors);
-    Some(Sizes {
-        nodes: nodes?,
-        resources: read.resources(),
-    })
-}
-
-fn read_launcher(
-    fields: &mut Fields<'_>,
-    framework: Option<Framework>,
-    errors: &mut Vec<FieldError>,
-) -> Launcher {
-    let launcher = Launcher {
-        cpu: read_quantity(fields, "launcher_cpu", MIN_CPU, errors).map(|(text, _)| text),
-        memory: read_quantity(fields, "launcher_memory", MIN_MEMORY, errors).map(|(text, _)| text),
-    };
-    let given = [
-        ("launcher_cpu", launcher.cpu.is_some()),
-        ("launcher_memory", launcher.memory.is_some()),
-    ];
-    for (name, given) in given {
-        if given && framework.is_some_and(|framework| framework != Framework::Horovod) {
-            let message =
-                "is for horovod, the only framework whose launcher is not one of the nodes";
-            errors.push(FieldError::new(name, message));
-        }
-    }
-    launcher
-}
-
-/// One millicore, and a mebibyte: less cannot run anything and is surely a slip of the unit.
-const MIN_CPU: (i64, &str) = (1, "0.001");
-const MIN_MEMORY: (i64, &str) = (1024 * 1024 * 1000, "1Mi");
-
-fn read_quantity(
-    fields: &mut Fields<'_>,
-    name: &'static str,
-    (minimum, minimum_text): (i64, &str),
-    errors: &mut Vec<FieldError>,
-) -> Option<(String, Amount)> {
-    let text = fields.quantity_text(name, errors)?;
-    let amount = checked(fields, name, quantity::read(&text), errors)?;
-    if amount < Amount::milli(minimum) {
-        let low = minimum_text.to_owned();
-        let refusal = Refusal::AtLeast { low, value: text };
-        errors.push(FieldError::new(fields.path(name), refusal));
-        return None;
-    }
-    Some((text, amount))
-}
-
-#[derive(Default)]
-struct ReadResources {
-    gpus: Option<i64>,
-    cpu_request: Option<(String, Amount)>,
-    cpu_limit: Option<(String, Amount)>,
-    memory_request: Option<(String, Amount)>,
-    memory_limit: Option<(String, Amount)>,
-}
-
-impl ReadResources {
-    fn check(&self, cpu: &str, memory: &str, errors: &mut Vec<FieldError>) {
-        for (field, request, limit) in [
-            (cpu, &self.cpu_request, &self.cpu_limit),
-            (memory, &self.memory_request, &self.memory_limit),
-        ] {
-            if let (Some((request, asked)), Some((limit, allowed))) = (request, limit)
-                && asked > allowed
-            {
-                let (value, limit) = (request.clone(), limit.clone());
-                errors.push(FieldError::new(field, Refusal::AboveLimit { value, limit }));
-            }
-        }
-    }
-
-    /// A request without a limit stays without one; a limit alone is also the request, as in
-    /// Kubernetes. GPUs stand in both, and zero GPUs in neither.
-    fn resources(self) -> Resources {
-        let mut resources = Resources::default();
-        let pairs = [
-            ("cpu", self.cpu_request, self.cpu_limit),
-            ("memory", self.memory_request, self.memory_limit),
-        ];
-        for (name, request, limit) in pairs {
-            if let Some((text, _)) = request.or_else(|| limit.clone()) {
-                resources.requests.insert(name.to_owned(), text);
-            }
-            if let Some((text, _)) = limit {
-                resources.limits.insert(name.to_owned(), text);
-            }
-        }
-        if let Some(gpus) = self.gpus.filter(|gpus| *gpus > 0) {
-            resources
-                .requests
-                .insert("nvidia.com/gpu".to_owned(), gpus.to_string());
-            resources
-                .limits
-                .insert("nvidia.com/gpu".to_owned(), gpus.to_string());
-        }
-        resources
-    }
-}
-
-fn read_env(fields: &mut Fields<'_>, errors: &mut Vec<FieldError>) -> Vec<(String, String)> {
-    let mut seen = BTreeSet::new();
-    let mut env = Vec::new();
-    for (index, item) in fields.list("env_vars", errors).iter().enumerate() {
-        let mut entry = Fields::new(&format!("env_vars[{index}]"), item, errors);
-        let name = entry.required_text("name", errors);
-        let value = match entry.take("value") {
-            Some(Value::String(text)) => text.clone(),
-            Some(Value::Number(number)) => number.to_string(),
-            Some(Value::Bool(flag)) => flag.to_string(),
-            None => String::new(),
-            Some(_) => {
-                errors.push(FieldError::new(entry.path("value"), "must be a string"));
-                String::new()
-            }
         };
-        if let Some(name) = name {
-            if let Some(message) = wrong_env_name(name) {
-                errors.push(FieldError::new(entry.path("name"), message));
-            } else if !seen.insert(name) {
-                errors.push(FieldError::new(
-                    entry.path("name"),
-                    Refusal::Twice {
-                        value: name.to_owned(),
-                    },
-                ));
-            }
-            env.push((name.to_owned(), value));
-        }
-        entry.finish(errors);
+        mistakes.push("image", refusal);
+    } else if image.contains(|c: char| c.is_whitespace() || c.is_control() || !c.is_ascii()) {
+        mistakes.push("image", Refusal::Image);
     }
-    if env.len() > 128 {
-        errors.push(FieldError::new("env_vars", Refusal::TooMany { limit: 128 }));
-    }
-    env
 }
 
-/// Variables that the runtime sets itself; a second value would take the job apart.
+fn check_env(variables: &[EnvVar], mistakes: &mut Mistakes) {
+    let mut seen = BTreeSet::new();
+    for (index, EnvVar { name, .. }) in variables.iter().enumerate() {
+        let field = format!("env_vars[{index}].name");
+        if let Some(refusal) = wrong_env_name(name) {
+            mistakes.push(field, refusal);
+        } else if !seen.insert(name) {
+            let value = name.clone();
+            mistakes.push(field, Refusal::Twice { value });
+        }
+    }
+    if variables.len() > 128 {
+        mistakes.push("env_vars", Refusal::TooMany { limit: 128 });
+    }
+}
+
 fn wrong_env_name(name: &str) -> Option<Refusal> {
-    const RESERVED: [&str; 5] = [
-        "PET_NNODES",
-        "PET_NPROC_PER_NODE",
-        "PET_NODE_RANK",
-        "PET_MASTER_ADDR",
-        "PET_MASTER_PORT",
-    ];
-    if RESERVED.contains(&name) {
+    // A second value of what the runtime sets itself would take the job apart.
+    if RESERVED_VARIABLES.contains(&name) {
         return Some(Refusal::Reserved {
             value: name.to_owned(),
         });
@@ -490,77 +288,18 @@ fn wrong_env_name(name: &str) -> Option<Refusal> {
     None
 }
 
-fn read_map(
-    fields: &mut Fields<'_>,
-    name: &'static str,
-    errors: &mut Vec<FieldError>,
-) -> BTreeMap<String, String> {
-    let Some(value) = fields.take(name) else {
-        return BTreeMap::new();
-    };
-    let Some(object) = value.as_object() else {
-        errors.push(FieldError::new(
-            fields.path(name),
-            "must be an object of strings",
-        ));
-        return BTreeMap::new();
-    };
-    let mut map = BTreeMap::new();
-    for (key, value) in object {
-        match value.as_str() {
-            Some(text) => {
-                map.insert(key.clone(), text.to_owned());
-            }
-            None => {
-                errors.push(FieldError::new(
-                    format!("{}.{key}", fields.path(name)),
-                    "must be a string",
-                ));
-            }
-        }
-    }
-    map
-}
-
 fn check_length(
-    fields: &Fields<'_>,
-    job: Option<&str>,
-    user: Option<&str>,
-    framework: Framework,
+    asked: &CreateRequest,
+    user: &str,
+    longest: &str,
     nodes: i64,
-    errors: &mut Vec<FieldError>,
+    mistakes: &mut Mistakes,
 ) {
-    let longest = framework.longest_job();
-    if let Some(job) = job {
-        checked(
-            fields,
-            "name",
-            name::check_pod_names(job, longest, nodes),
-            errors,
-        );
-    } else if let Some(user) = user {
+    if let Some(job) = &asked.name {
+        mistakes.check("name", name::check_pod_names(job, longest, nodes));
+    } else {
         // The time stamp has a fixed length, so any will do.
         let made = name::job_name(user, "20251105130000", None, usize::MAX);
-        checked(
-            fields,
-            "user_id",
-            name::check_pod_names(&made, longest, nodes),
-            errors,
-        );
-    }
-}
-
-fn checked<T>(
-    fields: &Fields<'_>,
-    name: &str,
-    result: Result<T, impl Into<Refusal>>,
-    errors: &mut Vec<FieldError>,
-) -> Option<T> {
-    match result {
-        Ok(value) => Some(value),
-        Err(message) => {
-            errors.push(FieldError::new(fields.path(name), message));
-            None
-        }
+        mistakes.check("user_id", name::check_pod_names(&made, longest, nodes));
     }
 }

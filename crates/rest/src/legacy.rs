@@ -4,7 +4,7 @@
 //! was never stored, with the v1 job's metadata, size and conditions ([`stand_in`]). So lists, details, logs, events and
 //! the history need not know the kinds; only what writes to a job does ([`Kind`]).
 //!
-//! A cluster without the v1 operator does not have these kinds. Their tables then stay empty, and nobody waits for them.
+//! A cluster without the v1 operator does not have these kinds. Their mirrors then stay empty, and nobody waits for them.
 
 mod stand_in;
 #[cfg(test)]
@@ -14,15 +14,15 @@ use std::sync::Arc;
 
 use astrago_api::legacy::{JAXJob, MPIJob, MXJob, PaddleJob, PyTorchJob, TFJob, XGBoostJob};
 use astrago_api::{TrainJob, labels};
+use astrago_mirror::Mirrors;
 use astrago_plan::legacy::LegacyKind;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ApiResource, DynamicObject};
 use kube::{Api, Client, ResourceExt};
-use serde::Serialize;
 use serde_json::Value;
 
 use crate::identity::Access;
-use crate::world::{Key, Table};
+use crate::world::{Key, World};
 
 /// A kind of v1 job, as far as requests about it need to know.
 #[derive(Debug, PartialEq, Eq)]
@@ -81,63 +81,67 @@ impl Shown {
     }
 }
 
-macro_rules! tables {
-    ($($field:ident: $type:ident, $plural:literal, $framework:literal;)*) => {
-        /// The v1 jobs of the cluster.
-        pub(crate) struct Jobs {
-            $(pub(crate) $field: Table<$type>,)*
-        }
-
-        impl Jobs {
-            pub(crate) fn new() -> Self {
-                Self { $($field: Table::new(|job: &$type| Some(Key::of(job))),)* }
-            }
-
-            /// The job of this name, whatever its kind.
-            pub(crate) fn find(&self, key: &Key) -> Option<Shown> {
-                $(if let Some(job) = self.$field.get(key) {
-                    return Some(show(Kind::of(stringify!($type))?, &**job));
-                })*
-                None
-            }
-
-            /// All jobs, or those of a namespace, with their keys.
-            pub(crate) fn list(&self, namespace: Option<&str>) -> Vec<(Key, Shown)> {
-                let mut all = Vec::new();
-                $(if let Some(kind) = Kind::of(stringify!($type)) {
-                    let wanted = self.$field.iter()
-                        .filter(|(key, _)| namespace.is_none_or(|wanted| wanted == key.namespace));
-                    all.extend(wanted.map(|(key, job)| (key.clone(), show(kind, &**job))));
-                })*
-                all
-            }
-
-            /// The job as it is stored.
-            pub(crate) fn manifest(&self, key: &Key) -> Option<Value> {
-                $(if let Some(job) = self.$field.get(key) {
-                    return stored(&**job);
-                })*
-                None
-            }
-        }
-
+macro_rules! kinds {
+    ($($mirror:ident: $type:ident, $plural:literal, $framework:literal;)*) => {
         /// The kinds, in the order in which their jobs are looked for.
         pub(crate) const KINDS: &[Kind] = &[$(Kind {
             kind: stringify!($type),
             plural: $plural,
             framework: $framework,
         },)*];
+
+        /// Tells `world` of every change of a v1 job.
+        pub(crate) fn subscribe(world: &Arc<World>) {
+            $(world.tell_of(&world.mirrors.$mirror, |job: &$type| Some(Key::of(job)));)*
+        }
+
+        /// The kind of the v1 job of this name.
+        pub(crate) fn kind_of(mirrors: &Mirrors, key: &Key) -> Option<&'static Kind> {
+            $(if mirrors.$mirror.get(key).is_some() {
+                return Kind::of(stringify!($type));
+            })*
+            None
+        }
+
+        /// The v1 job of this name, whatever its kind.
+        pub(crate) fn find(mirrors: &Mirrors, key: &Key) -> Option<Shown> {
+            $(if let Some(job) = mirrors.$mirror.get(key) {
+                return Some(show(Kind::of(stringify!($type))?, &*job));
+            })*
+            None
+        }
+
+        /// All v1 jobs, or those of a namespace, with their keys.
+        pub(crate) fn list(mirrors: &Mirrors, namespace: Option<&str>) -> Vec<(Key, Shown)> {
+            let mut all = Vec::new();
+            $(if let Some(kind) = Kind::of(stringify!($type)) {
+                let jobs = match namespace {
+                    Some(namespace) => mirrors.$mirror.in_namespace(namespace),
+                    None => mirrors.$mirror.all(),
+                };
+                all.extend(jobs.iter().map(|job| (Key::of(&**job), show(kind, &**job))));
+            })*
+            all
+        }
+
+        /// The v1 job as it is stored.
+        pub(crate) fn manifest(mirrors: &Mirrors, key: &Key) -> Option<Value> {
+            $(if let Some(job) = mirrors.$mirror.get(key) {
+                return serde_json::to_value(&*job).ok();
+            })*
+            None
+        }
     };
 }
 
-tables! {
-    pytorch: PyTorchJob, "pytorchjobs", "pytorch";
-    tensorflow: TFJob, "tfjobs", "tensorflow";
-    mpi: MPIJob, "mpijobs", "mpi";
-    xgboost: XGBoostJob, "xgboostjobs", "xgboost";
-    paddle: PaddleJob, "paddlejobs", "paddle";
-    mxnet: MXJob, "mxjobs", "mxnet";
-    jax: JAXJob, "jaxjobs", "jax";
+kinds! {
+    pytorch_jobs: PyTorchJob, "pytorchjobs", "pytorch";
+    tf_jobs: TFJob, "tfjobs", "tensorflow";
+    mpi_jobs: MPIJob, "mpijobs", "mpi";
+    xgboost_jobs: XGBoostJob, "xgboostjobs", "xgboost";
+    paddle_jobs: PaddleJob, "paddlejobs", "paddle";
+    mx_jobs: MXJob, "mxjobs", "mxnet";
+    jax_jobs: JAXJob, "jaxjobs", "jax";
 }
 
 impl Kind {
@@ -170,8 +174,4 @@ fn show<K: LegacyKind>(kind: &'static Kind, job: &K) -> Shown {
         restarts: statuses.map(|status| i64::from(status.restarts)).sum(),
         ranks,
     }
-}
-
-fn stored<K: Serialize>(job: &K) -> Option<Value> {
-    serde_json::to_value(job).ok()
 }

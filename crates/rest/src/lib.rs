@@ -39,7 +39,6 @@ mod ui;
 mod view;
 mod world;
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,7 +52,6 @@ use utoipa::OpenApi;
 pub use self::cluster::{Cluster, DetectError};
 pub use self::context::{Authentication, Clock, Options, Retention, snapshots_folder};
 pub use self::form::Policy;
-pub use self::form::code::torchrun;
 pub use self::form::manifest::Dialect;
 pub use self::history::{BackupError, backup as backup_history, check as check_history};
 pub use self::limits::{Limit, Limits};
@@ -199,12 +197,4 @@ fn random_text(length: usize) -> String {
     (0..length)
         .map(|_| char::from(LETTERS[random.random_range(0..LETTERS.len())]))
         .collect()
-}
-
-/// Bytes as hexadecimal digits.
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

@@ -2,23 +2,23 @@
 
 use std::fmt::Write as _;
 
-use crate::app::{jobs, places};
+use crate::app::jobs;
 use crate::context::Context;
+use crate::model::JobState;
 use crate::view::Job;
+use crate::world::Key;
 
 /// The metrics of now, in Prometheus' text form.
 pub(crate) fn render(context: &Context) -> String {
-    let tables = context.world.read();
+    let mirrors = &context.world.mirrors;
     let mut text = String::new();
     let head = |name: &str, kind: &str, help: &str| {
         format!("# HELP {name} {help}\n# TYPE {name} {kind}\n")
     };
-    text.push_str(&head("astrago_jobs", "gauge", "Jobs by state."));
-    for (state, count) in places::job_counts(&tables) {
-        let _ = writeln!(text, "astrago_jobs{{state=\"{}\"}} {count}", state.as_str());
-    }
-    let keys: Vec<_> = tables.jobs.iter().map(|(key, _)| key.clone()).collect();
-    let found = keys.iter().filter_map(|key| Job::find(&tables, key));
+    let jobs = mirrors.train_jobs.all();
+    let found = jobs
+        .iter()
+        .filter_map(|job| Job::find(mirrors, &Key::of(&**job)));
     let summaries: Vec<_> = found
         .map(|job| {
             let facts = context.ledger.note(&context.history, &job, context.now());
@@ -28,6 +28,14 @@ pub(crate) fn render(context: &Context) -> String {
             )
         })
         .collect();
+    text.push_str(&head("astrago_jobs", "gauge", "Jobs by state."));
+    for state in JobState::ALL {
+        let count = summaries
+            .iter()
+            .filter(|(job, _)| job.state == state)
+            .count();
+        let _ = writeln!(text, "astrago_jobs{{state=\"{}\"}} {count}", state.as_str());
+    }
     text.push_str(&head(
         "astrago_job_restarts_total",
         "counter",

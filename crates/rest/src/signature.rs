@@ -10,7 +10,7 @@ pub(crate) fn sign(secret: &str, timestamp: i64, body: &str) -> String {
     context.update(timestamp.to_string().as_bytes());
     context.update(b".");
     context.update(body.as_bytes());
-    format!("sha256={}", crate::hexadecimal(context.sign().as_ref()))
+    format!("sha256={}", hex::encode(context.sign()))
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ impl Listing {
     /// Adds a file; refuses a path that would not be safe to unpack, or more than a snapshot may have.
     pub fn add(&mut self, path: &str, executable: bool, content: &[u8]) -> Result<(), Error> {
         let size = content.len() as u64;
-        let content = crate::hexadecimal(&Sha256::digest(content));
+        let content = hex::encode(Sha256::digest(content));
         self.insert(
             path,
             File {
@@ -109,7 +109,7 @@ impl Listing {
             let mode = if file.executable { "755" } else { "644" };
             hash.update(format!("{mode} {} {path}\0", file.content));
         }
-        Digest(crate::hexadecimal(&hash.finalize()))
+        Digest(hex::encode(hash.finalize()))
     }
 
     /// Refuses a file whose path goes through another file.

@@ -5,11 +5,12 @@ use axum::extract::Request;
 use axum::http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, VARY,
 };
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::response::{IntoResponse, Response};
 use rust_embed::RustEmbed;
 
 use crate::app::Error;
+use crate::error::not_found;
 
 /// What `make ui` built; empty in a binary that was built without it.
 #[derive(RustEmbed)]
@@ -38,12 +39,10 @@ pub(crate) async fn fallback(request: Request) -> Response {
     }
     let text = "The web page is not part of this binary; build it with `make ui`.\n\
                 The API is described at /api/openapi.json.\n";
-    let status = if path == "/" {
-        StatusCode::OK
-    } else {
-        StatusCode::NOT_FOUND
-    };
-    (status, text).into_response()
+    if path == "/" {
+        return text.into_response();
+    }
+    not_found(text)
 }
 
 /// A file of the page; as `make ui` compressed it for those who understand that.

@@ -11,18 +11,19 @@ mod tests;
 use std::sync::Arc;
 
 use astrago_api::{JobSet, ReplicatedJob, TrainJob, conditions, labels};
+use astrago_mirror::{Mirrors, training_entry};
 use astrago_plan::fit::Waiting;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 pub(crate) use self::amounts::{cores, of_pod, of_resources};
-pub(crate) use self::nodes::{TRAINING_CONTAINERS, scheduled_at, times_of};
+pub(crate) use self::nodes::{TRAINING_CONTAINERS, times_of};
 use crate::cause::Ending;
-use crate::legacy::Shown;
+use crate::legacy::{self, Shown};
 use crate::model::{Amounts, Cause, JobNode, JobState, JobStatus, JobSummary, Progress, Usage};
 use crate::names;
-use crate::world::{Key, Tables};
+use crate::world::Key;
 
 /// A job with everything that belongs to it, at one moment.
 #[expect(
@@ -44,34 +45,32 @@ pub(crate) struct Job {
 
 impl Job {
     /// The TrainJob of this name, or else the v1 job.
-    pub(crate) fn find(tables: &Tables, key: &Key) -> Option<Self> {
-        let Some(job) = tables.jobs.get(key) else {
-            return Some(Self::legacy(tables, key, tables.legacy.find(key)?));
+    pub(crate) fn find(mirrors: &Mirrors, key: &Key) -> Option<Self> {
+        let Some(job) = mirrors.train_jobs.get(key) else {
+            return Some(Self::legacy(mirrors, key, legacy::find(mirrors, key)?));
         };
-        let job = Arc::clone(job);
-        let runtime = tables
+        let runtime = mirrors
             .cluster_runtimes
             .get(&Key::new("", &job.spec.runtime_ref.name));
-        let spec = runtime.map(|runtime| &runtime.spec.0);
+        let spec = runtime.as_ref().map(|runtime| &runtime.spec.0);
         let num_nodes = job
             .num_nodes()
             .or_else(|| spec?.ml_policy.as_ref()?.num_nodes)
             .unwrap_or(1);
-        let framework = job
-            .labels()
-            .get(names::FRAMEWORK)
-            .cloned()
-            .or_else(|| runtime?.labels().get(labels::FRAMEWORK).cloned());
+        let framework = job.labels().get(names::FRAMEWORK).cloned().or_else(|| {
+            let runtime = &runtime.as_ref()?.metadata;
+            astrago_plan::framework_name(runtime.labels.as_ref(), runtime.annotations.as_ref())
+        });
         let named = &job.spec.runtime_ref;
         let lacks_runtime = match named.kind() {
             "ClusterTrainingRuntime" => runtime.is_none(),
             "TrainingRuntime" => {
                 let own = Key::new(&key.namespace, &named.name);
-                tables.runtimes.get(&own).is_none()
+                mirrors.runtimes.get(&own).is_none()
             }
             _ => false,
         };
-        let mut pods = tables.pods.of_job(key);
+        let mut pods = mirrors.pods.find(&training_entry(key));
         // A v1 job may have the same name.
         pods.retain(|pod| pod.labels().contains_key(labels::JOBSET_NAME));
         let resources = job
@@ -87,7 +86,7 @@ impl Job {
             node.map(|pod| of_pod(pod)).unwrap_or_default()
         };
         Some(Self {
-            job_set: tables.job_sets.get(key).cloned(),
+            job_set: mirrors.job_sets.get(key),
             pods,
             per_node,
             num_nodes: i64::from(num_nodes),
@@ -99,8 +98,8 @@ impl Job {
     }
 
     /// A v1 job with its pods.
-    pub(crate) fn legacy(tables: &Tables, key: &Key, shown: Shown) -> Self {
-        let mut pods = tables.pods.of_job(key);
+    pub(crate) fn legacy(mirrors: &Mirrors, key: &Key, shown: Shown) -> Self {
+        let mut pods = mirrors.pods.find(&training_entry(key));
         pods.retain(|pod| shown.rank(pod).is_some());
         Self {
             job: Arc::clone(&shown.job),

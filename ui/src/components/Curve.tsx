@@ -1,6 +1,13 @@
 import 'uplot/dist/uPlot.min.css';
 
-import { Group, Text, UnstyledButton, useComputedColorScheme, useMantineTheme } from '@mantine/core';
+import {
+  Group,
+  type MantineTheme,
+  Text,
+  UnstyledButton,
+  useComputedColorScheme,
+  useMantineTheme,
+} from '@mantine/core';
 import { useEffect, useMemo, useRef, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import uPlot from 'uplot';
@@ -56,64 +63,26 @@ export function Curve({ title, series, smoothing, xLabel, time = false, group, o
   // Which of them have a band; as text, so that equal ones do not draw the chart anew.
   const banded = series.flatMap((one, index) => (one.band === undefined ? [] : [index])).join(' ');
   const sparse = series.every((one) => one.points.length < 30);
-  const colorOf = (index: number) =>
-    theme.colors[COLORS[index % COLORS.length] ?? 'blue']?.[scheme === 'dark' ? 4 : 7] ?? 'gray';
+  const colorOf = (index: number) => strokeOf(theme, scheme, index);
 
   useEffect(() => {
     const parent = element.current;
     if (parent === null) return;
-    const count = labels.split('\n').length;
-    const strokeOf = (index: number) =>
-      theme.colors[COLORS[index % COLORS.length] ?? 'blue']?.[scheme === 'dark' ? 4 : 7] ?? ink;
-    const ink = scheme === 'dark' ? '#9aa1ab' : '#596069';
-    const grid = { stroke: scheme === 'dark' ? '#2a2f36' : '#eceef1', width: 1 };
-    const axis = {
-      stroke: ink,
-      grid,
-      ticks: { ...grid, size: 4 },
-      font: '11px "Inter Variable", sans-serif',
+    const look = {
+      labels,
+      banded,
+      sparse,
+      time,
+      xLabel,
+      group,
+      dark: scheme === 'dark',
+      language: i18n.language,
     };
     const made = new uPlot(
       {
+        ...optionsOf(look, (index) => strokeOf(theme, scheme, index)),
         width: parent.clientWidth,
         height: HEIGHT,
-        scales: { x: { time }, y: { range: (_, low, high) => roomFor(low, high) } },
-        bands: banded.split(' ').flatMap((index, order) => {
-          const at = count + 1 + order * 2;
-          return index === ''
-            ? []
-            : [{ series: [at, at + 1] as [number, number], fill: `${strokeOf(Number(index))}33` }];
-        }),
-        legend: { show: false },
-        // The pointer is at the same step in all charts of the group.
-        cursor: { sync: { key: group }, points: { size: 6 } },
-        axes: [
-          // Its own words for the time of day are English.
-          {
-            ...axis,
-            size: 28,
-            ...(time && { values: (_, times) => times.map(clock(i18n.language, times)) }),
-          },
-          { ...axis, size: 48, values: (_, values) => values.map(shortened) },
-        ],
-        series: [
-          { label: xLabel },
-          ...labels.split('\n').map((label, index) => ({
-            label,
-            stroke: strokeOf(index),
-            width: 1.75,
-            spanGaps: true,
-            points: { show: sparse, size: 5 },
-          })),
-          // The edges of the bands: not drawn themselves.
-          ...banded
-            .split(' ')
-            .filter(Boolean)
-            .flatMap(() => [
-              { stroke: 'transparent', points: { show: false } },
-              { stroke: 'transparent', points: { show: false } },
-            ]),
-        ],
         hooks: {
           setSelect: [
             (one) => {
@@ -181,20 +150,7 @@ export function Curve({ title, series, smoothing, xLabel, time = false, group, o
         <Text component="figcaption" fw={600} size="sm">
           {title}
         </Text>
-        <Group gap={10} justify="flex-end" className="numbers">
-          {series.slice(0, LEGEND).map((one, index) => (
-            <UnstyledButton
-              key={one.label}
-              className={classes.key}
-              aria-pressed={!hidden.has(one.label)}
-              onClick={() => toggle(one.label)}
-            >
-              <span className={classes.swatch} style={{ background: colorOf(index) }} />
-              {one.label} <b>{numberOf(endOf(one, data[index + 1]))}</b>
-            </UnstyledButton>
-          ))}
-          {series.length > LEGEND && <Text size="xs">+{series.length - LEGEND}</Text>}
-        </Group>
+        <Legend series={series} data={data} hidden={hidden} onToggle={toggle} colorOf={colorOf} />
       </Group>
       <div className={classes.plot}>
         <div ref={element} role="img" aria-label={title} style={{ minHeight: HEIGHT }} />
@@ -211,21 +167,124 @@ export function Curve({ title, series, smoothing, xLabel, time = false, group, o
                 ? new Intl.DateTimeFormat(i18n.language, { timeStyle: 'medium' }).format(at * 1000)
                 : `${xLabel} ${at}`}
             </div>
-            {series.map((one, index) => {
-              const value = data[index + 1]?.[pointed.index];
-              return hidden.has(one.label) || value == null ? null : (
-                <div key={one.label} className={classes.row}>
-                  <span className={classes.swatch} style={{ background: colorOf(index) }} />
-                  <span>{one.label}</span>
-                  <b>{numberOf(value)}</b>
-                </div>
-              );
-            })}
+            {series.map((one, index) => (
+              <Value
+                key={one.label}
+                label={one.label}
+                value={hidden.has(one.label) ? undefined : data[index + 1]?.[pointed.index]}
+                color={colorOf(index)}
+              />
+            ))}
           </div>
         )}
       </div>
     </figure>
   );
+}
+
+function Legend(props: {
+  series: Series[];
+  data: uPlot.AlignedData;
+  hidden: ReadonlySet<string>;
+  onToggle: (label: string) => void;
+  colorOf: (index: number) => string;
+}) {
+  const { series, data, hidden, onToggle, colorOf } = props;
+  return (
+    <Group gap={10} justify="flex-end" className="numbers">
+      {series.slice(0, LEGEND).map((one, index) => (
+        <UnstyledButton
+          key={one.label}
+          className={classes.key}
+          aria-pressed={!hidden.has(one.label)}
+          onClick={() => onToggle(one.label)}
+        >
+          <span className={classes.swatch} style={{ background: colorOf(index) }} />
+          {one.label} <b>{numberOf(endOf(one, data[index + 1]))}</b>
+        </UnstyledButton>
+      ))}
+      {series.length > LEGEND && <Text size="xs">+{series.length - LEGEND}</Text>}
+    </Group>
+  );
+}
+
+function Value({ label, value, color }: { label: string; value: number | null | undefined; color: string }) {
+  if (value == null) return null;
+  return (
+    <div className={classes.row}>
+      <span className={classes.swatch} style={{ background: color }} />
+      <span>{label}</span>
+      <b>{numberOf(value)}</b>
+    </div>
+  );
+}
+
+function strokeOf(theme: MantineTheme, scheme: string, index: number): string {
+  return theme.colors[COLORS[index % COLORS.length] ?? 'blue']?.[scheme === 'dark' ? 4 : 7] ?? 'gray';
+}
+
+interface Look {
+  labels: string;
+  banded: string;
+  sparse: boolean;
+  time: boolean;
+  xLabel: string;
+  group: string;
+  dark: boolean;
+  language: string;
+}
+
+/** How the chart is drawn, whatever its size and its points. */
+function optionsOf(look: Look, colorOf: (index: number) => string): Omit<uPlot.Options, 'width' | 'height'> {
+  const { labels, banded, sparse, time, xLabel, group, language } = look;
+  const count = labels.split('\n').length;
+  const ink = look.dark ? '#9aa1ab' : '#596069';
+  const grid = { stroke: look.dark ? '#2a2f36' : '#eceef1', width: 1 };
+  const axis = {
+    stroke: ink,
+    grid,
+    ticks: { ...grid, size: 4 },
+    font: '11px "Inter Variable", sans-serif',
+  };
+  return {
+    scales: { x: { time }, y: { range: (_, low, high) => roomFor(low, high) } },
+    bands: banded.split(' ').flatMap((index, order) => {
+      const at = count + 1 + order * 2;
+      return index === ''
+        ? []
+        : [{ series: [at, at + 1] as [number, number], fill: `${colorOf(Number(index))}33` }];
+    }),
+    legend: { show: false },
+    // The pointer is at the same step in all charts of the group.
+    cursor: { sync: { key: group }, points: { size: 6 } },
+    axes: [
+      // Its own words for the time of day are English.
+      {
+        ...axis,
+        size: 28,
+        ...(time && { values: (_, times) => times.map(clock(language, times)) }),
+      },
+      { ...axis, size: 48, values: (_, values) => values.map(shortened) },
+    ],
+    series: [
+      { label: xLabel },
+      ...labels.split('\n').map((label, index) => ({
+        label,
+        stroke: colorOf(index),
+        width: 1.75,
+        spanGaps: true,
+        points: { show: sparse, size: 5 },
+      })),
+      // The edges of the bands: not drawn themselves.
+      ...banded
+        .split(' ')
+        .filter(Boolean)
+        .flatMap(() => [
+          { stroke: 'transparent', points: { show: false } },
+          { stroke: 'transparent', points: { show: false } },
+        ]),
+    ],
+  };
 }
 
 function numberOf(value: number | undefined): string {

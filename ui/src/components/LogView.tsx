@@ -133,23 +133,7 @@ export function LogView(props: Props) {
     <Box className={classes.frame}>
       <Group gap="xs" p="xs" className={classes.bar} wrap="nowrap">
         {children}
-        <Group gap={4} ml="auto" wrap="nowrap">
-          <Tooltip label={t('logs.toStart')}>
-            <ActionIcon variant="default" aria-label={t('logs.toStart')} onClick={toStart}>
-              <IconArrowBarToUp size={16} />
-            </ActionIcon>
-          </Tooltip>
-          <Tooltip label={t('logs.follow')}>
-            <ActionIcon
-              variant={follow ? 'filled' : 'default'}
-              aria-label={t('logs.follow')}
-              aria-pressed={follow}
-              onClick={() => (follow ? onFollow(false) : toEnd())}
-            >
-              <IconArrowBarToDown size={16} />
-            </ActionIcon>
-          </Tooltip>
-        </Group>
+        <Ways follow={follow} onStart={toStart} onFollow={() => (follow ? onFollow(false) : toEnd())} />
       </Group>
       <div
         ref={scroller}
@@ -196,6 +180,30 @@ export function LogView(props: Props) {
       )}
       <Whereabouts log={log} first={firstSeen} last={lastSeen} onPick={toPart} />
     </Box>
+  );
+}
+
+function Ways(props: { follow: boolean; onStart: () => void; onFollow: () => void }) {
+  const { t } = useTranslation();
+  const { follow, onStart, onFollow } = props;
+  return (
+    <Group gap={4} ml="auto" wrap="nowrap">
+      <Tooltip label={t('logs.toStart')}>
+        <ActionIcon variant="default" aria-label={t('logs.toStart')} onClick={onStart}>
+          <IconArrowBarToUp size={16} />
+        </ActionIcon>
+      </Tooltip>
+      <Tooltip label={t('logs.follow')}>
+        <ActionIcon
+          variant={follow ? 'filled' : 'default'}
+          aria-label={t('logs.follow')}
+          aria-pressed={follow}
+          onClick={onFollow}
+        >
+          <IconArrowBarToDown size={16} />
+        </ActionIcon>
+      </Tooltip>
+    </Group>
   );
 }
 

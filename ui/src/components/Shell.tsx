@@ -49,8 +49,6 @@ export function Shell({ me, children }: { me: Schemas['WhoAmI']; children: React
   const navigate = useNavigate();
   const [opened, { toggle, close }] = useDisclosure();
   const [helped, help] = useDisclosure();
-  const { setColorScheme } = useMantineColorScheme();
-  const scheme = useComputedColorScheme('light');
   const { pathname } = useLocation();
   const connected = useConnection();
 
@@ -92,44 +90,7 @@ export function Shell({ me, children }: { me: Schemas['WhoAmI']; children: React
               </Text>
               <Keys of="Ctrl K" />
             </UnstyledButton>
-            <Menu position="bottom-end" withinPortal>
-              <Menu.Target>
-                <Tooltip label={t('nav.language')}>
-                  <ActionIcon
-                    variant="subtle"
-                    color="gray"
-                    size="lg"
-                    aria-label={t('nav.language')}
-                    visibleFrom="sm"
-                  >
-                    <IconLanguage size={18} stroke={1.5} />
-                  </ActionIcon>
-                </Tooltip>
-              </Menu.Target>
-              <Menu.Dropdown>
-                {Object.entries(LANGUAGES).map(([value, label]) => (
-                  <Menu.Item
-                    key={value}
-                    lang={value}
-                    fw={value === i18n.language ? 600 : undefined}
-                    onClick={() => speak(value as Language)}
-                  >
-                    {label}
-                  </Menu.Item>
-                ))}
-              </Menu.Dropdown>
-            </Menu>
-            <Tooltip label={t('nav.theme')}>
-              <ActionIcon
-                variant="subtle"
-                color="gray"
-                size="lg"
-                aria-label={t('nav.theme')}
-                onClick={() => setColorScheme(scheme === 'dark' ? 'light' : 'dark')}
-              >
-                {scheme === 'dark' ? <IconSun size={18} stroke={1.5} /> : <IconMoon size={18} stroke={1.5} />}
-              </ActionIcon>
-            </Tooltip>
+            <Looks />
             <Account me={me} onKeys={help.open} />
           </Group>
         </Group>
@@ -170,6 +131,55 @@ export function Shell({ me, children }: { me: Schemas['WhoAmI']; children: React
       <Palette />
       <KeysHelp opened={helped} onClose={help.close} />
     </AppShell>
+  );
+}
+
+/** The language and the colours. */
+function Looks() {
+  const { t, i18n } = useTranslation();
+  const { setColorScheme } = useMantineColorScheme();
+  const scheme = useComputedColorScheme('light');
+  return (
+    <>
+      <Menu position="bottom-end" withinPortal>
+        <Menu.Target>
+          <Tooltip label={t('nav.language')}>
+            <ActionIcon
+              variant="subtle"
+              color="gray"
+              size="lg"
+              aria-label={t('nav.language')}
+              visibleFrom="sm"
+            >
+              <IconLanguage size={18} stroke={1.5} />
+            </ActionIcon>
+          </Tooltip>
+        </Menu.Target>
+        <Menu.Dropdown>
+          {Object.entries(LANGUAGES).map(([value, label]) => (
+            <Menu.Item
+              key={value}
+              lang={value}
+              fw={value === i18n.language ? 600 : undefined}
+              onClick={() => speak(value as Language)}
+            >
+              {label}
+            </Menu.Item>
+          ))}
+        </Menu.Dropdown>
+      </Menu>
+      <Tooltip label={t('nav.theme')}>
+        <ActionIcon
+          variant="subtle"
+          color="gray"
+          size="lg"
+          aria-label={t('nav.theme')}
+          onClick={() => setColorScheme(scheme === 'dark' ? 'light' : 'dark')}
+        >
+          {scheme === 'dark' ? <IconSun size={18} stroke={1.5} /> : <IconMoon size={18} stroke={1.5} />}
+        </ActionIcon>
+      </Tooltip>
+    </>
   );
 }
 

@@ -302,36 +302,6 @@ export const en = {
     object: 'Object',
     message: 'Message',
   },
-  framework: {
-    pytorch: {
-      name: 'PyTorch',
-      via: 'Training Operator',
-    },
-    tensorflow: {
-      name: 'TensorFlow',
-      via: 'Training Operator',
-    },
-    horovod: {
-      name: 'Horovod',
-      via: 'MPI',
-    },
-    jax: {
-      name: 'JAX',
-      via: 'Training Operator',
-    },
-    xgboost: {
-      name: 'XGBoost',
-      via: 'Training Operator',
-    },
-    deepspeed: {
-      name: 'DeepSpeed',
-      via: 'MPI',
-    },
-    mlx: {
-      name: 'MLX',
-      via: 'MPI',
-    },
-  },
   preset: {
     custom: 'Custom',
     customHint: 'Set below',
@@ -413,6 +383,10 @@ export const en = {
     repository: 'Repository',
     branch: 'Branch, tag or commit',
     command: 'Command',
+    arguments: 'Arguments of the script',
+    argumentsHint: 'Enter after each; they reach the script as they are',
+    processes: 'Processes on each node',
+    processesHint: 'Started with torchrun; otherwise one, with python',
     commandHint: 'Optional; runs on every node',
     resources: 'Resources per node',
     preset: 'Preset',

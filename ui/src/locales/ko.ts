@@ -302,36 +302,6 @@ export const ko: Messages = {
     object: '대상',
     message: '메시지',
   },
-  framework: {
-    pytorch: {
-      name: 'PyTorch',
-      via: 'Training Operator',
-    },
-    tensorflow: {
-      name: 'TensorFlow',
-      via: 'Training Operator',
-    },
-    horovod: {
-      name: 'Horovod',
-      via: 'MPI',
-    },
-    jax: {
-      name: 'JAX',
-      via: 'Training Operator',
-    },
-    xgboost: {
-      name: 'XGBoost',
-      via: 'Training Operator',
-    },
-    deepspeed: {
-      name: 'DeepSpeed',
-      via: 'MPI',
-    },
-    mlx: {
-      name: 'MLX',
-      via: 'MPI',
-    },
-  },
   preset: {
     custom: '사용자 지정',
     customHint: '아래에서 설정',
@@ -413,6 +383,10 @@ export const ko: Messages = {
     repository: '저장소',
     branch: '브랜치, 태그 또는 커밋',
     command: '명령',
+    arguments: '스크립트 인자',
+    argumentsHint: '하나 입력할 때마다 Enter를 누르세요. 그대로 스크립트에 전달됩니다',
+    processes: '노드당 프로세스 수',
+    processesHint: 'torchrun으로 시작합니다. 비워 두면 python으로 하나만 시작합니다',
     commandHint: '선택 사항: 모든 노드에서 실행됩니다',
     resources: '노드당 자원',
     preset: '프리셋',

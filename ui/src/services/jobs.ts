@@ -142,7 +142,6 @@ export function useJobEvents(key: JobKey) {
   });
 }
 
-/** The question for a job's metrics, for one job or several. */
 /** A part of the curves, by steps or, in milliseconds since the epoch, by times. */
 export interface Zoom {
   axis: 'step' | 'time';
@@ -153,7 +152,8 @@ export interface Zoom {
 /** Points of each curve: enough for the width of a chart. */
 const POINTS = 200;
 
-export function metricsOf({ namespace, name }: JobKey, zoom?: Zoom) {
+/** The question for a job's metrics, for one job or several. */
+export function metricsOf({ namespace, name }: JobKey, live: boolean, zoom?: Zoom) {
   const key = { namespace, name };
   const time = (milliseconds: number) => new Date(milliseconds).toISOString();
   const part =
@@ -164,7 +164,10 @@ export function metricsOf({ namespace, name }: JobKey, zoom?: Zoom) {
         : { from_step: zoom.from, to_step: zoom.to };
   const { path, query } = where(key);
   return {
-    queryKey: ['job', key, 'metrics', part],
+    queryKey: ['job', key, 'metrics', part, live],
+    // The last lines of a job are read a moment after its end, so they are asked for a little longer.
+    refetchInterval: (query: { state: { dataUpdateCount: number } }) =>
+      live ? 5_000 : query.state.dataUpdateCount < 3 && 1_500,
     queryFn: ({ signal }: { signal: AbortSignal }) =>
       answered(
         client.GET('/api/trainjobs/{name}/metrics', {
@@ -176,7 +179,10 @@ export function metricsOf({ namespace, name }: JobKey, zoom?: Zoom) {
 }
 
 export function useJobMetrics(job: Schemas['JobDetail']) {
-  return useQuery({ ...metricsOf(job), refetchInterval: isFinished(job.state) ? false : 5_000 });
+  const now = useQuery(metricsOf(job, !isFinished(job.state)));
+  // Until the first answer after its end, the last one before it is shown.
+  const before = useQuery({ ...metricsOf(job, true), enabled: false });
+  return now.data === undefined ? before : now;
 }
 
 export function useManifest(key: JobKey) {

@@ -1,4 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
+import { useMemo } from 'react';
+
+import { frameworksOf } from '@/libs/frameworks';
 
 import { useChange } from './change';
 import { answered, ask, client, type Schemas } from './client';
@@ -23,6 +26,12 @@ export function useRuntimes() {
   return useQuery({ queryKey: ['runtimes'], queryFn: () => answered(client.GET('/api/runtimes')) });
 }
 
+/** The frameworks that there are runtimes for. */
+export function useFrameworks() {
+  const { data } = useRuntimes();
+  return useMemo(() => frameworksOf(data), [data]);
+}
+
 export function useSetMaxRestarts() {
   return useChange(
     ({ name, maxRestarts }: { name: string; maxRestarts: number }) =>
@@ -34,14 +43,6 @@ export function useSetMaxRestarts() {
       ),
     ['runtimes'],
   );
-}
-
-export function usePresets() {
-  return useQuery({
-    queryKey: ['presets'],
-    queryFn: () => answered(client.GET('/api/presets')),
-    staleTime: Infinity,
-  });
 }
 
 /** The priorities that administrators named, the highest first. */

@@ -9,17 +9,26 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 /// The crates of ours that a crate may depend on. Tests may use `testkit` too.
-const ALLOWED: [(&str, &[&str]); 11] = [
-    ("astrago-api", &[]),
+const ALLOWED: [(&str, &[&str]); 12] = [
+    ("astrago-api", &["astrago-patch"]),
     ("astrago-net", &[]),
+    ("astrago-mirror", &["astrago-api"]),
     ("astrago-patch", &[]),
     ("astrago-plan", &["astrago-api", "astrago-patch"]),
     ("astrago-apiserver", &["astrago-net", "astrago-patch"]),
-    ("astrago-controllers", &["astrago-api", "astrago-plan"]),
+    (
+        "astrago-controllers",
+        &["astrago-api", "astrago-mirror", "astrago-plan"],
+    ),
     ("astrago-node", &["astrago-api", "astrago-net"]),
     (
         "astrago-rest",
-        &["astrago-api", "astrago-net", "astrago-plan"],
+        &[
+            "astrago-api",
+            "astrago-mirror",
+            "astrago-net",
+            "astrago-plan",
+        ],
     ),
     (
         "astrago-testkit",
@@ -27,6 +36,7 @@ const ALLOWED: [(&str, &[&str]); 11] = [
             "astrago-api",
             "astrago-apiserver",
             "astrago-controllers",
+            "astrago-mirror",
             "astrago-node",
             "astrago-patch",
             "astrago-plan",
@@ -39,6 +49,7 @@ const ALLOWED: [(&str, &[&str]); 11] = [
             "astrago-api",
             "astrago-apiserver",
             "astrago-controllers",
+            "astrago-mirror",
             "astrago-net",
             "astrago-node",
             "astrago-patch",

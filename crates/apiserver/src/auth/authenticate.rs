@@ -1,11 +1,12 @@
 //! From a request to the caller: identity in process, client certificate, bearer token, then impersonation.
 
 use http::{HeaderMap, header};
+use percent_encoding::percent_decode_str;
 
 use super::identity::{ANONYMOUS, Identity};
 use super::policy::Attributes;
-use crate::core::Core;
-use crate::path::Verb;
+use crate::http::path::Verb;
+use crate::server::Core;
 use crate::status::{ApiError, Result};
 
 /// Who sent the request. No credentials make the anonymous user; wrong ones are refused.
@@ -70,7 +71,8 @@ impl Impersonation {
                 )));
             }
             let text = text.to_owned();
-            match name.strip_prefix("extra-").map(crate::parameters::decoded) {
+            let extra = name.strip_prefix("extra-").map(percent_decode_str);
+            match extra.map(|key| key.decode_utf8_lossy().into_owned()) {
                 Some(key) => match found.extra.iter_mut().find(|(known, _)| *known == key) {
                     Some((_, values)) => values.push(text),
                     None => found.extra.push((key, vec![text])),
@@ -164,7 +166,7 @@ fn impersonated(core: &Core, caller: Identity, headers: &HeaderMap) -> Result<Id
 
 /// What RBAC is asked about a request for a resource.
 pub(crate) fn attributes(
-    path: &crate::path::ResourcePath,
+    path: &crate::http::path::ResourcePath,
     verb: Verb,
     selected: Option<&str>,
 ) -> Attributes {

@@ -9,45 +9,50 @@ use serde_json::Value;
 use super::policy::{Attributes, CLUSTER_ROLES, Policy, ROLES};
 use super::rbac::{Rule, rules};
 use crate::auth::{Identity, MASTERS};
-use crate::call::Call;
-use crate::metadata;
+use crate::kinds::metadata;
 use crate::status::{ApiError, Result};
 use crate::store::{Name, Query};
+use crate::verbs::call::Call;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Refuses an RBAC object that would give out more than its author has.
-pub(crate) fn check(call: &Call, object: &Value, old: Option<&Value>) -> Result<()> {
-    if &*call.kind.group != GROUP || call.identity.is_in(MASTERS) {
-        return Ok(());
-    }
+/// Refuses a role with rules that its author does not have.
+pub(crate) fn check_role(call: &Call, role: &Value, old: Option<&Value>) -> Result<()> {
+    check(call, role, old, || {
+        let name = metadata::text(role, "name");
+        let given = rules(role, &cluster_roles(call));
+        Ok(("escalate", &*call.kind.plural, name, given))
+    })
+}
+
+/// Refuses the binding of a role with rules that its author does not have.
+pub(crate) fn check_binding(call: &Call, binding: &Value, old: Option<&Value>) -> Result<()> {
+    check(call, binding, old, || {
+        let reference = &binding["roleRef"];
+        let name = reference["name"].as_str().unwrap_or_default();
+        let cluster = reference["kind"] == "ClusterRole";
+        let plural = if cluster { "clusterroles" } else { "roles" };
+        Ok(("bind", plural, name, referenced(call, cluster, name)?))
+    })
+}
+
+/// `given` is the verb that allows it nevertheless, plural and name of the role, and its rules.
+fn check<'a>(
+    call: &Call,
+    object: &Value,
+    old: Option<&Value>,
+    given: impl FnOnce() -> Result<(&'static str, &'a str, &'a str, Vec<Rule>)>,
+) -> Result<()> {
     let unchanged = old.is_some_and(|old| {
         ["rules", "aggregationRule", "roleRef", "subjects"]
             .iter()
             .all(|field| old[*field] == object[*field])
     });
-    if unchanged {
+    if unchanged || call.identity.is_in(MASTERS) {
         return Ok(());
     }
+    let (verb, plural, name, given) = given()?;
     let policy = call.core.policy.get(&call.core.store);
-    let (verb, plural, name, given) = match &*call.kind.kind {
-        "Role" | "ClusterRole" => {
-            let name = metadata::text(object, "name");
-            (
-                "escalate",
-                &*call.kind.plural,
-                name,
-                rules(object, &cluster_roles(call)),
-            )
-        }
-        _ => {
-            let reference = &object["roleRef"];
-            let name = reference["name"].as_str().unwrap_or_default();
-            let cluster = reference["kind"] == "ClusterRole";
-            let plural = if cluster { "clusterroles" } else { "roles" };
-            ("bind", plural, name, referenced(call, cluster, name)?)
-        }
-    };
     let permission = Attributes {
         verb: verb.to_owned(),
         group: GROUP.to_owned(),

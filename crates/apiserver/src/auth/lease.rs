@@ -1,4 +1,4 @@
-//! How long an answer may go on: as long as its caller might ask for it anew.
+//! How long an answer may go on: as long as its caller might ask for it again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::authenticate;
 use super::identity::{Identity, MASTERS};
 use super::policy::Attributes;
-use crate::core::Core;
+use crate::server::Core;
 
 /// Tokens also end by themselves.
 const LOOK: Duration = Duration::from_secs(30);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::policy::Attributes;
-use crate::selector::Labels;
+use crate::kinds::selector::Labels;
 
 /// One entry of a role's `rules`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

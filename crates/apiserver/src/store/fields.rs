@@ -28,7 +28,7 @@ const EVENT: &[&str] = &[
 ];
 
 /// The selectable fields of a resource.
-pub fn paths(resource: &str) -> &'static [&'static str] {
+pub(crate) fn paths(resource: &str) -> &'static [&'static str] {
     match resource {
         "pods" => POD,
         "events" => EVENT,
@@ -42,7 +42,7 @@ pub fn paths(resource: &str) -> &'static [&'static str] {
 }
 
 /// What a field that is absent selects as: the zero value of its type.
-pub fn absent(path: &str) -> &'static str {
+pub(crate) fn absent(path: &str) -> &'static str {
     match path {
         "spec.hostNetwork" | "spec.unschedulable" => "false",
         "status.successful" => "0",
@@ -69,7 +69,7 @@ fn labelled(value: &Value, label: &str) -> Option<Box<str>> {
 }
 
 /// The text of the field at a dotted path.
-pub fn at(value: &Value, path: &str) -> Option<Box<str>> {
+pub(crate) fn at(value: &Value, path: &str) -> Option<Box<str>> {
     let field = path
         .split('.')
         .try_fold(value, |value, step| value.get(step))?;

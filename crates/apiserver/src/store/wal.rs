@@ -2,7 +2,7 @@
 //!
 //! Every frame of the log (a page with a header) carries a checksum over itself and everything before it. At the first
 //! that does not agree SQLite takes the log for ended and forgets what follows, although it was committed and acknowledged. But
-//! the frames behind a damaged one still agree with the checksum that is *written* in it. So the log can be sealed anew, with
+//! the frames behind a damaged one still agree with the checksum that is *written* in it. So the log can be sealed again, with
 //! the damaged page as it is: the checksum of each row then says which of them were hit.
 //!
 //! The format is described at <https://www.sqlite.org/fileformat2.html#the_write_ahead_log>.
@@ -28,7 +28,7 @@ pub(super) struct Sealed {
     pub(super) is_certain: bool,
 }
 
-/// The log sealed anew, if something committed lies behind a damaged frame.
+/// The log sealed again, if something committed lies behind a damaged frame.
 pub(super) fn reseal(wal: &[u8], page_size: usize) -> Option<Sealed> {
     let mut bytes = wal.to_vec();
     let mut damaged = Vec::new();

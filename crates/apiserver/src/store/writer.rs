@@ -22,16 +22,16 @@ use super::{Action, Observer, Shared, Write, WriteError, read, write};
 const MAX_GROUP: usize = 512;
 /// On a full disk a write may make its object larger by this much: by a condition, a time stamp, a mark of deletion.
 const FRUGAL: usize = 16 << 10;
-/// On a full disk old history is taken off it after so many bytes, which makes room for as many.
+/// After this many bytes written to a full disk, as much old history is removed from it.
 const UNLOAD_AFTER: usize = 1 << 20;
-/// So many bytes of history stay on a full disk, for watches that come back after a restart.
+/// Bytes of history that stay on a full disk, for watches that come back after a restart.
 const KEPT_HISTORY: usize = 512 << 10;
 /// What a group takes in the write-ahead log besides its objects, about.
 const GROUP_BYTES: usize = 32 << 10;
 /// Rows of garbage that one group may delete beyond its own size, so that compaction never stalls.
 const GARBAGE_PER_GROUP: usize = 64;
 
-const GIVEN_UP: &str = "the disk failed; start the server anew when it is well";
+const GIVEN_UP: &str = "the disk failed; restart the server when it is well again";
 
 type Answer<T> = oneshot::Sender<Result<T, WriteError>>;
 
@@ -225,7 +225,7 @@ impl Writer {
         error: &std::io::Error,
         answers: impl Iterator<Item = Answer<Arc<Object>>>,
     ) {
-        tracing::error!(%error, "the disk failed; nothing is written until the server is started anew");
+        tracing::error!(%error, "the disk failed; nothing is written until the server is restarted");
         self.shared.writable.store(false, Ordering::Relaxed);
         self.given_up = true;
         for answer in answers {
@@ -246,7 +246,7 @@ impl Writer {
         self.squeezed += bytes + GROUP_BYTES;
     }
 
-    /// Takes all but so many bytes of history off the disk, and begins the write-ahead log anew within the room that it has.
+    /// Removes all but this many bytes of history from the disk, and restarts the write-ahead log within the room that it has.
     /// Memory still has the history, and watches that are there miss nothing.
     fn make_room(&mut self, kept: usize) {
         let checkpoint = |files: &Files| {

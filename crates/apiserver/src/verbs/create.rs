@@ -2,25 +2,20 @@
 
 use std::sync::Arc;
 
-use astrago_patch::apply;
 use axum::response::Response;
-use http::StatusCode;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::commit::commit;
 use super::modify::Tracking;
 use crate::admission;
-use crate::auth::escalation;
-use crate::call::Call;
-use crate::cluster_ip;
-use crate::conversion;
-use crate::limit_range;
-use crate::metadata;
-use crate::registry::{DEFINITIONS, Kind, crd};
-use crate::respond;
-use crate::status::{ApiError, Result};
-use crate::store::{Action, Draft, Name, Object, Write, WriteError};
+use crate::http::respond;
+use crate::kinds::metadata;
+use crate::kinds::registry::Kind;
+use crate::status::{ApiError, Result, created};
+use crate::store::{Name, Object};
+use crate::verbs::call::Call;
 
-/// A generated name that is taken is made anew this often.
+/// How many names are generated until one is free.
 const NAME_ATTEMPTS: usize = 8;
 
 pub(crate) async fn create(call: &Call, mut object: Value) -> Result<Response> {
@@ -35,12 +30,7 @@ pub(crate) async fn create(call: &Call, mut object: Value) -> Result<Response> {
         ));
     }
     let (stored, warnings) = insert(call, object, Tracking::Update).await?;
-    Ok(respond::object(
-        call,
-        &stored,
-        StatusCode::CREATED,
-        &warnings,
-    ))
+    Ok(created(respond::object(call, &stored, &warnings)))
 }
 
 /// Writes a new object whose type and namespace are right. Also creates for server-side apply.
@@ -60,68 +50,39 @@ pub(crate) async fn insert(
         }
         attempts -= 1;
         // Only who may have to try again keeps a copy.
-        let mut candidate = if attempts > 0 {
+        let candidate = if attempts > 0 {
             object.clone()
         } else {
             object.take()
         };
-        stamp(call, &mut candidate);
-        let store = &call.core.store;
-        admission::resolve(store, &call.kind, &mut candidate)?;
-        let is_service = &*call.kind.resource == "services";
-        let mut turn = None;
-        if is_service && candidate["spec"]["clusterIP"] != "None" {
-            turn = Some(call.core.cluster_ips.lock().await);
-            cluster_ip::assign(store, &call.kind, &mut candidate, None)?;
-        }
-        let ranges = admission::limit_ranges(store, &call.kind, call.namespace());
-        if &*call.kind.resource == "pods" {
-            limit_range::default(&ranges, &mut candidate);
-        }
-        let warnings = admission::admit(
-            &call.kind,
-            &mut candidate,
-            None,
-            call.parameters.field_validation,
-        )?;
-        admission::check_limits(&call.kind, &ranges, &candidate)?;
-        escalation::check(call, &candidate, None)?;
-        finish(call, &mut candidate);
-        if tracking == Tracking::Update {
-            let now = call.core.now();
-            let manager = call.manager(&now);
-            apply::update(&Value::Null, &mut candidate, &manager, call.kind.keys());
-        }
-        admission::check_bounds(&candidate)?;
-        let name = Name::new(call.namespace(), metadata::text(&candidate, "name"));
-        let subject = call.kind.subject(&name.name);
-        if call.parameters.dry_run && store.get(&call.kind.resource, &name).is_some() {
-            return Err(ApiError::AlreadyExists(subject));
-        }
-        let reserved = (
-            call.reserve(&name, &candidate, None)?,
-            call.make_room(&name, &candidate, None)?,
-        );
-        let draft = Draft::new(
-            &call.kind.resource,
-            &conversion::to_storage(&call.kind, candidate),
-        );
-        if call.parameters.dry_run {
-            return Ok((draft.finish(name, 0).without_revision().into(), warnings));
-        }
-        let write = Write {
-            resource: call.kind.resource.clone(),
-            name,
-            action: Action::Create(draft),
-        };
-        let written = store.write(write).await;
-        drop((reserved, turn));
-        match written {
-            Ok(stored) => return Ok((stored, warnings)),
-            Err(WriteError::AlreadyExists) if attempts > 0 => {}
-            Err(error) => return Err(ApiError::from_write(error, subject, call.namespace())),
+        match insert_once(call, candidate, tracking).await {
+            Err(ApiError::AlreadyExists(_)) if attempts > 0 => {}
+            other => return other,
         }
     }
+}
+
+async fn insert_once(
+    call: &Call,
+    mut object: Value,
+    tracking: Tracking,
+) -> Result<(Arc<Object>, Vec<String>)> {
+    stamp(call, &mut object);
+    let turn = call.turn(Some(&object)).await;
+    let warnings = admission::admit(call, &mut object, None)?;
+    tracking.note(call, &Value::Null, &mut object);
+    let name = Name::new(call.namespace(), metadata::text(&object, "name"));
+    let (decision, held) = call.settle(&name, object, None)?;
+    let mut decision = Some(decision);
+    let exists = || ApiError::AlreadyExists(call.kind.subject(&name.name));
+    let create = |current: Option<&Object>| match (current, decision.take()) {
+        (None, Some(decision)) => Ok((decision, ())),
+        _ => Err(exists()),
+    };
+    let dry_run = call.parameters.dry_run;
+    let (stored, ()) = commit(&call.core.store, call.key(&name), dry_run, create).await?;
+    drop((held, turn));
+    Ok((stored.ok_or_else(exists)?, warnings))
 }
 
 /// Fills in `apiVersion` and `kind`, or refuses others.
@@ -178,28 +139,10 @@ fn stamp(call: &Call, object: &mut Value) {
     }
     fields.insert("uid".to_owned(), metadata::new_uid().into());
     fields.insert("creationTimestamp".to_owned(), now.into());
-    if call.kind.counts_generations() {
+    if call.kind.strategy.counts_generations {
         fields.insert("generation".to_owned(), 1.into());
     }
-    let custom = call.kind.custom.is_some();
-    if call.kind.has_subresource("status") && (custom || &*call.kind.resource == "jobs.batch") {
+    if call.kind.strategy.drops_status && call.kind.has_subresource("status") {
         object.as_object_mut().map(|object| object.remove("status"));
-    }
-}
-
-/// What follows from an admitted object.
-fn finish(call: &Call, object: &mut Value) {
-    match &*call.kind.resource {
-        DEFINITIONS => {
-            object.as_object_mut().map(|object| object.remove("status"));
-            crd::establish(object, &call.core.store, &call.core.now());
-        }
-        "namespaces" => {
-            let name = metadata::text(object, "name").to_owned();
-            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name.into();
-            object["spec"]["finalizers"] = json!(["kubernetes"]);
-            object["status"] = json!({ "phase": "Active" });
-        }
-        _ => {}
     }
 }

@@ -3,22 +3,20 @@
 use std::sync::Arc;
 
 use axum::response::Response;
-use http::StatusCode;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
+use super::commit::{Decision, Key, commit};
 use super::list::Selection;
-use crate::call::Call;
-use crate::core::Core;
-use crate::gc;
-use crate::metadata;
-use crate::parameters;
-use crate::registry::{DEFINITIONS, Kind};
-use crate::respond;
-use crate::status::{ApiError, MODIFIED, Result, deleted};
-use crate::store::{Action, Draft, Name, Object, Write, WriteError};
-
-const ATTEMPTS: usize = 64;
+use crate::http::parameters;
+use crate::http::respond;
+use crate::kinds::metadata;
+use crate::kinds::registry::Kind;
+use crate::server::Core;
+use crate::status::{ApiError, Result, deleted};
+use crate::store::{Name, Object};
+use crate::tasks::gc;
+use crate::verbs::call::Call;
 
 /// How to delete.
 #[derive(Debug, Clone, Default)]
@@ -75,7 +73,7 @@ impl Options {
         let mut policy = query.propagation_policy.clone();
         let mut orphan = query.orphan_dependents;
         if !body.is_empty() {
-            let given = crate::decode::object(&call.headers, body)?;
+            let given = crate::http::decode::object(&call.headers, body)?;
             let text = |value: &Value| value.as_str().map(str::to_owned);
             options.uid = text(&given["preconditions"]["uid"]);
             options.resource_version = text(&given["preconditions"]["resourceVersion"]);
@@ -114,27 +112,12 @@ impl Options {
 pub(crate) async fn delete(call: &Call, body: &[u8]) -> Result<Response> {
     let options = Options::parse(call, body)?;
     let outcome = remove(&call.core, &call.kind, &call.name(), &options).await?;
-    if outcome.removed && !answers_object(&call.kind) {
+    if outcome.removed && !call.kind.strategy.delete_answers_object {
         let subject = call.kind.subject(&call.path.name);
         let status = deleted(&subject, &outcome.object.meta.uid);
-        return Ok(respond::json_value(StatusCode::OK, &status));
+        return Ok(respond::json_value(&status));
     }
-    Ok(respond::object(call, &outcome.object, StatusCode::OK, &[]))
-}
-
-/// Whether a delete of this kind is answered with the object that is gone; of others with a Status.
-fn answers_object(kind: &Kind) -> bool {
-    matches!(
-        &*kind.resource,
-        "persistentvolumeclaims"
-            | "persistentvolumes"
-            | "pods"
-            | "podtemplates"
-            | "resourcequotas"
-            | "serviceaccounts"
-            | "services"
-            | "storageclasses.storage.k8s.io"
-    )
+    Ok(respond::object(call, &outcome.object, &[]))
 }
 
 pub(crate) async fn delete_collection(call: &Call, body: &[u8]) -> Result<Response> {
@@ -151,7 +134,7 @@ pub(crate) async fn delete_collection(call: &Call, body: &[u8]) -> Result<Respon
     }
     let revision = call.core.store.revision();
     let body = respond::list(call, gone.iter().map(|object| &**object), revision, None);
-    Ok(respond::json_bytes(StatusCode::OK, body))
+    Ok(respond::json_bytes(body))
 }
 
 /// What a delete did: the object's last state, and whether it is gone or only marked.
@@ -167,49 +150,29 @@ pub(crate) async fn remove(
     name: &Name,
     options: &Options,
 ) -> Result<Outcome> {
+    let key = Key {
+        resource: &kind.resource,
+        name,
+        kind: Some(kind),
+    };
     let subject = || kind.subject(&name.name);
-    for _ in 0..ATTEMPTS {
-        let current = core
-            .store
-            .get(&kind.resource, name)
-            .ok_or_else(|| ApiError::NotFound(subject()))?;
-        let old = current.value();
+    let not_found = || ApiError::NotFound(subject());
+    let decide = |current: Option<&Object>| {
+        let old = current.ok_or_else(not_found)?.value();
         check(&old, options).map_err(|message| ApiError::Conflict {
             subject: subject(),
             message,
         })?;
-        let (new, removed) = marked(core, kind, &old, options);
-        if new == old && !removed {
-            return Ok(Outcome {
-                object: current,
-                removed: false,
-            });
-        }
-        let draft = Draft::new(&kind.resource, &new);
-        if options.dry_run {
-            let object = Arc::new(draft.finish(name.clone(), current.revision));
-            return Ok(Outcome { object, removed });
-        }
-        let action = if removed {
-            Action::Delete(current.revision, draft)
-        } else {
-            Action::Replace(current.revision, draft)
-        };
-        let write = Write {
-            resource: kind.resource.clone(),
-            name: name.clone(),
-            action,
-        };
-        match core.store.write(write).await {
-            Ok(object) => return Ok(Outcome { object, removed }),
-            Err(WriteError::Conflict) => {}
-            Err(error) => return Err(ApiError::from_write(error, subject(), &name.namespace)),
-        }
-    }
-    Err(ApiError::Conflict {
-        subject: subject(),
-        message: MODIFIED.to_owned(),
-    })
+        let new = marked(core, kind, &old, options);
+        Ok(match key.decision(Some(&new)) {
+            Decision::Remove(last) => (Decision::Remove(last), true),
+            _ if new == old => (Decision::Keep, false),
+            decision => (decision, false),
+        })
+    };
+    let (object, removed) = commit(&core.store, key, options.dry_run, decide).await?;
+    let object = object.ok_or_else(not_found)?;
+    Ok(Outcome { object, removed })
 }
 
 fn check(object: &Value, options: &Options) -> Result<(), String> {
@@ -235,41 +198,13 @@ fn check(object: &Value, options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// The object as the delete leaves it, and whether that is its end.
-fn marked(core: &Core, kind: &Kind, old: &Value, options: &Options) -> (Value, bool) {
+/// The object as the delete leaves it.
+fn marked(core: &Core, kind: &Kind, old: &Value, options: &Options) -> Value {
+    let strategy = kind.strategy;
     let mut new = old.clone();
-    let grace = grace_period(kind, old, options);
-    let mut finalizers: Vec<String> = metadata::finalizers(old)
-        .into_iter()
-        .map(str::to_owned)
-        .collect();
-    let is_chosen = finalizers
-        .iter()
-        .any(|one| [gc::FOREGROUND, gc::ORPHAN].contains(&one.as_str()));
-    // Kubernetes promised the users of this version that pods outlive a job that is deleted without a word about them.
-    let default = (&*kind.resource == "jobs.batch" && !is_chosen).then_some(Propagation::Orphan);
-    if let Some(propagation) = options.propagation.or(default) {
-        finalizers.retain(|one| {
-            ![gc::FOREGROUND, gc::ORPHAN].contains(&one.as_str())
-                || propagation.finalizer() == Some(one)
-        });
-        if let Some(finalizer) = propagation.finalizer()
-            && !finalizers.iter().any(|one| one == finalizer)
-        {
-            finalizers.push(finalizer.to_owned());
-        }
-    }
-    if &*kind.resource == DEFINITIONS
-        && core.store.count(metadata::text(old, "name")) > 0
-        && !finalizers.iter().any(|one| one == gc::CUSTOM_RESOURCES)
-    {
-        finalizers.push(gc::CUSTOM_RESOURCES.to_owned());
-    }
-    let namespace_in_use = &*kind.resource == "namespaces"
-        && old["spec"]["finalizers"]
-            .as_array()
-            .is_some_and(|finalizers| !finalizers.is_empty());
-    let stays = !finalizers.is_empty() || grace > 0 || namespace_in_use;
+    let grace = (strategy.grace_period)(old, options.grace_period_seconds);
+    let finalizers = finalizers(core, kind, old, options);
+    let stays = !finalizers.is_empty() || grace > 0 || (strategy.is_in_use)(old);
     if finalizers.is_empty() {
         metadata::of(&mut new).remove("finalizers");
     } else {
@@ -284,39 +219,26 @@ fn marked(core: &Core, kind: &Kind, old: &Value, options: &Options) -> (Value, b
             .unwrap_or(at);
         new["metadata"]["deletionTimestamp"] = metadata::timestamp(at).into();
         new["metadata"]["deletionGracePeriodSeconds"] = grace.into();
-        if kind.counts_generations() && stays {
-            let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
-            let generation = generation.saturating_add(1);
-            new["metadata"]["generation"] = generation.into();
+        if strategy.counts_generations && stays {
+            metadata::next_generation(old, &mut new);
         }
     }
-    if &*kind.resource == "namespaces" {
-        new["status"]["phase"] = "Terminating".into();
-    }
-    (new, !stays)
+    (strategy.terminate)(&mut new);
+    new
 }
 
-/// Only pods that a node may be running have time to end.
-fn grace_period(kind: &Kind, pod: &Value, options: &Options) -> i64 {
-    let assigned = !pod["spec"]["nodeName"]
-        .as_str()
-        .unwrap_or_default()
-        .is_empty();
-    let finished = matches!(
-        pod["status"]["phase"].as_str(),
-        Some("Succeeded" | "Failed")
-    );
-    if &*kind.resource != "pods" || !assigned || finished {
-        return 0;
+/// Those that the object has, that of the propagation instead of another one's, and that of its kind.
+fn finalizers<'a>(core: &Core, kind: &Kind, old: &'a Value, options: &Options) -> Vec<&'a str> {
+    let mut finalizers = metadata::finalizers(old);
+    let is_chosen = |one: &&str| [gc::FOREGROUND, gc::ORPHAN].contains(one);
+    let orphans = kind.strategy.orphans && !finalizers.iter().any(is_chosen);
+    let default = orphans.then_some(Propagation::Orphan);
+    if let Some(propagation) = options.propagation.or(default) {
+        let own = propagation.finalizer();
+        finalizers.retain(|one| !is_chosen(one) || own == Some(*one));
+        finalizers.extend(own.filter(|own| !finalizers.contains(own)));
     }
-    let own = pod["spec"]["terminationGracePeriodSeconds"]
-        .as_i64()
-        .unwrap_or(30);
-    // As in Kubernetes, less than nothing is a moment.
-    let wanted = options.grace_period_seconds.unwrap_or(own);
-    let wanted = if wanted < 0 { 1 } else { wanted };
-    match pod["metadata"]["deletionGracePeriodSeconds"].as_i64() {
-        Some(left) if metadata::is_terminating(pod) => wanted.min(left),
-        _ => wanted,
-    }
+    let added = (kind.strategy.finalizer)(&core.store, old);
+    finalizers.extend(added.filter(|added| !finalizers.contains(added)));
+    finalizers
 }

@@ -6,15 +6,14 @@ use std::time::Duration;
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use http::StatusCode;
 
-use crate::call::Call;
-use crate::conversion::stored_path;
-use crate::parameters::VersionMatch;
-use crate::respond;
-use crate::selector::{Fields, Labels};
+use crate::http::parameters::VersionMatch;
+use crate::http::respond;
+use crate::kinds::conversion::stored_path;
+use crate::kinds::selector::{Fields, Labels};
 use crate::status::{ApiError, Result};
 use crate::store::{Name, Object, Page, Query, fields};
+use crate::verbs::call::Call;
 
 /// How long a read waits for a revision that is still to come.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -40,7 +39,7 @@ pub(crate) async fn list(call: &Call) -> Result<Response> {
     let objects = page.objects.iter().map(|object| &**object);
     let more = token.map(|token| (token, page.remaining));
     let body = respond::list(call, objects, page.revision, more);
-    let mut response = respond::json_bytes(StatusCode::OK, body);
+    let mut response = respond::json_bytes(body);
     respond::add_warnings(call, &mut response, &[]);
     Ok(response)
 }

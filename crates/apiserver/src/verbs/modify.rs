@@ -1,28 +1,19 @@
 //! Changing a stored object: what `update`, `patch` and the subresources have in common.
 //!
-//! Flow: read, change, check preconditions, keep what the caller may not touch, admit, write on
-//! condition that nothing moved. When something did, the change is made again on the newer state;
-//! a caller who named a `resourceVersion` then fails the precondition, anyone else never notices.
+//! Flow: change, check preconditions, keep what the caller may not touch, admit, [`commit`].
 
 use std::sync::Arc;
 
 use astrago_patch::apply;
 use serde_json::Value;
 
+use super::commit::{Decision, commit};
 use crate::admission;
-use crate::auth::escalation;
-use crate::call::Call;
-use crate::cluster_ip;
-use crate::conversion;
-use crate::edit;
-use crate::metadata;
-use crate::registry::{DEFINITIONS, crd};
-use crate::schema::FieldError;
-use crate::status::{ApiError, MODIFIED, Result};
-use crate::store::{Action, Draft, Object, Write, WriteError};
-
-/// Far more than any real contention needs; a bound nevertheless.
-const ATTEMPTS: usize = 64;
+use crate::kinds::metadata;
+use crate::kinds::schema::FieldError;
+use crate::status::{ApiError, Result};
+use crate::store::Object;
+use crate::verbs::call::Call;
 
 /// Who keeps the books of managed fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,81 +24,44 @@ pub(crate) enum Tracking {
     Applied,
 }
 
+impl Tracking {
+    pub(super) fn note(self, call: &Call, old: &Value, new: &mut Value) {
+        if self == Self::Update {
+            let now = call.core.now();
+            apply::update(old, new, &call.manager(&now), call.kind.keys());
+        }
+    }
+}
+
 /// Applies `change` to the object that the call names and commits the result.
 pub(crate) async fn modify(
     call: &Call,
     tracking: Tracking,
     change: impl Fn(&Value) -> Result<Value>,
 ) -> Result<(Arc<Object>, Vec<String>)> {
-    for _ in 0..ATTEMPTS {
-        let current = call.current()?;
-        let old = call.view(&current);
+    let (name, turn) = (call.name(), call.turn(None).await);
+    let decide = |current: Option<&Object>| {
+        let current = current.ok_or_else(|| call.not_found())?;
+        let old = call.view(current);
         let mut new = change(&old)?;
         admission::check_shape(&call.kind, &new)?;
         check_preconditions(call, &old, &new)?;
         keep(call, &old, &mut new);
-        let mut turn = None;
-        if &*call.kind.resource == "services" && new["spec"] != old["spec"] {
-            turn = Some(call.core.cluster_ips.lock().await);
-            cluster_ip::assign(&call.core.store, &call.kind, &mut new, Some(&old))?;
-        }
-        let warnings = admission::admit(
-            &call.kind,
-            &mut new,
-            Some(&old),
-            call.parameters.field_validation,
-        )?;
-        if &*call.kind.resource == "persistentvolumeclaims" && new["spec"] != old["spec"] {
-            let ranges = admission::limit_ranges(&call.core.store, &call.kind, call.namespace());
-            admission::check_limits(&call.kind, &ranges, &new)?;
-        }
-        escalation::check(call, &new, Some(&old))?;
-        finish(call, &old, &mut new)?;
-        if tracking == Tracking::Update {
-            let now = call.core.now();
-            apply::update(&old, &mut new, &call.manager(&now), call.kind.keys());
-        }
+        let warnings = admission::admit(call, &mut new, Some(&old))?;
+        check_finalizers(call, &old, &new)?;
+        count_generation(call, &old, &mut new);
+        tracking.note(call, &old, &mut new);
         if new == old || (tracking == Tracking::Applied && differs_in_times_only(&new, &old)) {
-            return Ok((current, warnings));
+            return Ok((Decision::Keep, (warnings, None)));
         }
-        admission::check_bounds(&new)?;
-        let reserved = (
-            call.reserve(&current.name, &new, Some(&old))?,
-            call.make_room(&current.name, &new, Some(&current))?,
-        );
-        let removed = edit::is_released(&call.kind.resource, &new);
-        let draft = Draft::new(
-            &call.kind.resource,
-            &conversion::to_storage(&call.kind, new),
-        );
-        if call.parameters.dry_run {
-            return Ok((
-                Arc::new(draft.finish(current.name.clone(), current.revision)),
-                warnings,
-            ));
-        }
-        let action = if removed {
-            Action::Delete(current.revision, draft)
-        } else {
-            Action::Replace(current.revision, draft)
-        };
-        let write = Write {
-            resource: call.kind.resource.clone(),
-            name: current.name.clone(),
-            action,
-        };
-        let written = call.core.store.write(write).await;
-        drop((reserved, turn));
-        match written {
-            Ok(stored) => return Ok((stored, warnings)),
-            Err(WriteError::Conflict) => {}
-            Err(error) => {
-                let subject = call.kind.subject(&call.path.name);
-                return Err(ApiError::from_write(error, subject, call.namespace()));
-            }
-        }
-    }
-    Err(conflict(call, MODIFIED.to_owned()))
+        let (decision, held) = call.settle(&name, new, Some((current, &old)))?;
+        Ok((decision, (warnings, held)))
+    };
+    let dry_run = call.parameters.dry_run;
+    let (stored, (warnings, held)) =
+        commit(&call.core.store, call.key(&name), dry_run, decide).await?;
+    drop((held, turn));
+    Ok((stored.ok_or_else(|| call.not_found())?, warnings))
 }
 
 /// An apply that admission turns back into what is there (`1000m` into `1`) is no change.
@@ -125,24 +79,16 @@ fn differs_in_times_only(new: &Value, old: &Value) -> bool {
     timeless(new) == timeless(old)
 }
 
-fn conflict(call: &Call, message: String) -> ApiError {
-    ApiError::Conflict {
-        subject: call.kind.subject(&call.path.name),
-        message,
-    }
-}
-
 fn check_preconditions(call: &Call, old: &Value, new: &Value) -> Result<()> {
     let version = metadata::text(new, "resourceVersion");
     if !version.is_empty() && version != metadata::text(old, "resourceVersion") {
-        return Err(conflict(call, MODIFIED.to_owned()));
+        return Err(ApiError::modified(call.kind.subject(&call.path.name)));
     }
     let (uid, have) = (metadata::text(new, "uid"), metadata::text(old, "uid"));
     if !uid.is_empty() && uid != have {
-        return Err(conflict(
-            call,
-            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {have}"),
-        ));
+        return Err(call.conflict(format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {have}"
+        )));
     }
     let name = metadata::text(new, "name");
     if name != call.path.name {
@@ -215,30 +161,26 @@ fn put(object: &mut Value, field: &str, value: Value) {
     }
 }
 
-/// Checks and stamps that depend on what changed.
-fn finish(call: &Call, old: &Value, new: &mut Value) -> Result<()> {
-    if metadata::is_terminating(old) {
-        let before = metadata::finalizers(old);
-        if let Some(added) = metadata::finalizers(new)
-            .into_iter()
-            .find(|one| !before.contains(one))
-        {
-            let detail = format!(
-                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{added:?}}}"
-            );
-            let error = FieldError::forbidden("metadata.finalizers", &detail);
-            return Err(admission::invalid(&call.kind, new, vec![error]));
-        }
+fn check_finalizers(call: &Call, old: &Value, new: &Value) -> Result<()> {
+    if !metadata::is_terminating(old) {
+        return Ok(());
     }
-    if &*call.kind.resource == DEFINITIONS && call.path.subresource.is_empty() {
-        crd::establish(new, &call.core.store, &call.core.now());
+    let before = metadata::finalizers(old);
+    let added = metadata::finalizers(new);
+    let Some(added) = added.into_iter().find(|one| !before.contains(one)) else {
+        return Ok(());
+    };
+    let detail = format!(
+        "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{added:?}}}"
+    );
+    let error = FieldError::forbidden("metadata.finalizers", &detail);
+    Err(admission::invalid(&call.kind, new, vec![error]))
+}
+
+fn count_generation(call: &Call, old: &Value, new: &mut Value) {
+    if call.kind.strategy.counts_generations && desired(call, old) != desired(call, new) {
+        metadata::next_generation(old, new);
     }
-    if call.kind.counts_generations() && desired(call, old) != desired(call, new) {
-        let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
-        let generation = generation.saturating_add(1);
-        new["metadata"]["generation"] = generation.into();
-    }
-    Ok(())
 }
 
 /// The part of an object whose changes `generation` counts.

@@ -4,20 +4,19 @@ use std::sync::Arc;
 
 use astrago_patch::apply;
 use axum::response::Response;
-use http::StatusCode;
 use serde_json::Value;
 
 use super::create;
 use super::modify::{self, Tracking};
 use crate::admission;
-use crate::call::Call;
-use crate::decode;
-use crate::metadata;
-use crate::parameters::FieldValidation;
-use crate::respond;
-use crate::schema::{FieldError, Reason};
-use crate::status::{ApiError, Result};
+use crate::http::decode;
+use crate::http::parameters::FieldValidation;
+use crate::http::respond;
+use crate::kinds::metadata;
+use crate::kinds::schema::{FieldError, Reason};
+use crate::status::{ApiError, Result, created};
 use crate::store::Object;
+use crate::verbs::call::Call;
 
 const JSON: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
@@ -38,7 +37,7 @@ pub(crate) async fn patch(call: &Call, body: &[u8]) -> Result<Response> {
     }
     let change = change(call, media, decode::json(body)?)?;
     let (stored, warnings) = modify::modify(call, Tracking::Update, change).await?;
-    Ok(respond::object(call, &stored, StatusCode::OK, &warnings))
+    Ok(respond::object(call, &stored, &warnings))
 }
 
 /// What a patch makes of an object.
@@ -107,9 +106,10 @@ async fn server_side_apply(call: &Call, mut applied: Value) -> Result<Response> 
         return Err(undeclared(call, &unknown));
     }
     let mut warnings = admission::unknown_fields(&call.kind, &unknown, validation)?;
-    let (stored, more, code) = apply_or_create(call, &applied).await?;
+    let (stored, more, is_new) = apply_or_create(call, &applied).await?;
     warnings.extend(more);
-    Ok(respond::object(call, &stored, code, &warnings))
+    let answer = respond::object(call, &stored, &warnings);
+    Ok(if is_new { created(answer) } else { answer })
 }
 
 /// Apply has words of its own for fields that the kind does not have.
@@ -126,10 +126,8 @@ fn undeclared(call: &Call, fields: &[String]) -> ApiError {
     ))
 }
 
-async fn apply_or_create(
-    call: &Call,
-    applied: &Value,
-) -> Result<(Arc<Object>, Vec<String>, StatusCode)> {
+/// The object, warnings, and whether it is new.
+async fn apply_or_create(call: &Call, applied: &Value) -> Result<(Arc<Object>, Vec<String>, bool)> {
     // Somebody may create or delete the object between the two attempts; once each is enough.
     for _ in 0..3 {
         if call.current().is_ok() {
@@ -137,7 +135,7 @@ async fn apply_or_create(
             match modify::modify(call, Tracking::Applied, change).await {
                 Err(ApiError::NotFound(_)) => {}
                 Err(error) => return Err(error),
-                Ok((stored, warnings)) => return Ok((stored, warnings, StatusCode::OK)),
+                Ok((stored, warnings)) => return Ok((stored, warnings, false)),
             }
         }
         if !call.path.subresource.is_empty() {
@@ -149,14 +147,10 @@ async fn apply_or_create(
         match create::insert(call, object, Tracking::Applied).await {
             Err(ApiError::AlreadyExists(_)) => {}
             Err(error) => return Err(error),
-            Ok((stored, warnings)) => return Ok((stored, warnings, StatusCode::CREATED)),
+            Ok((stored, warnings)) => return Ok((stored, warnings, true)),
         }
     }
-    let message = crate::status::MODIFIED.to_owned();
-    Err(ApiError::Conflict {
-        subject: call.kind.subject(&call.path.name),
-        message,
-    })
+    Err(ApiError::modified(call.kind.subject(&call.path.name)))
 }
 
 fn merged(call: &Call, live: &Value, applied: &Value) -> Result<Value> {

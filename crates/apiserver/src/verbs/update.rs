@@ -1,17 +1,16 @@
 //! `update`: a whole object replaces the stored one.
 
 use axum::response::Response;
-use http::StatusCode;
 use serde_json::Value;
 
 use super::create;
 use super::modify::{self, Tracking};
 use crate::admission;
-use crate::call::Call;
-use crate::metadata;
-use crate::respond;
-use crate::schema::FieldError;
+use crate::http::respond;
+use crate::kinds::metadata;
+use crate::kinds::schema::FieldError;
 use crate::status::{ApiError, Result};
+use crate::verbs::call::Call;
 
 pub(crate) async fn update(call: &Call, mut object: Value) -> Result<Response> {
     if call.path.name.is_empty() {
@@ -33,5 +32,5 @@ pub(crate) async fn update(call: &Call, mut object: Value) -> Result<Response> {
         return Err(admission::invalid(&call.kind, &object, vec![error]));
     }
     let (stored, warnings) = modify::modify(call, Tracking::Update, |_| Ok(object.clone())).await?;
-    Ok(respond::object(call, &stored, StatusCode::OK, &warnings))
+    Ok(respond::object(call, &stored, &warnings))
 }

@@ -6,16 +6,16 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::{BufMut, Bytes, BytesMut};
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, header};
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::list::{Selection, parse_revision, wait_for_revision};
-use crate::call::Call;
-use crate::parameters::VersionMatch;
-use crate::respond;
+use crate::http::parameters::VersionMatch;
+use crate::http::respond;
 use crate::status::{ApiError, Result};
 use crate::store::{Change, Event, Object, Watch};
+use crate::verbs::call::Call;
 
 /// Between two bookmarks; clients resume from the last one.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(30);
@@ -214,13 +214,13 @@ fn write_bookmark(call: &Call, frame: &mut BytesMut, revision: u64, initial: boo
         metadata["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
     }
     let object = match call.output {
-        crate::negotiate::Output::Json => json!({
+        crate::http::negotiate::Output::Json => json!({
             "kind": *call.kind.kind, "apiVersion": call.kind.api_version, "metadata": metadata,
         }),
-        crate::negotiate::Output::Metadata => json!({
+        crate::http::negotiate::Output::Metadata => json!({
             "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
         }),
-        crate::negotiate::Output::Table(version) => json!({
+        crate::http::negotiate::Output::Table(version) => json!({
             "kind": "Table", "apiVersion": version, "metadata": { "resourceVersion": revision.to_string() },
             "columnDefinitions": [],
             "rows": [{ "cells": [], "object": {
@@ -240,16 +240,10 @@ fn write_error(frame: &mut BytesMut, error: &ApiError) {
 }
 
 fn stream_response(body: Body) -> Response {
-    let mut response = Response::new(body);
-    *response.status_mut() = StatusCode::OK;
-    let headers = response.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json"),
-    );
-    headers.insert(
-        header::CACHE_CONTROL,
-        HeaderValue::from_static("no-cache, private"),
-    );
+    let mut response = respond::typed(body, "application/json");
+    let caching = HeaderValue::from_static("no-cache, private");
+    response
+        .headers_mut()
+        .insert(header::CACHE_CONTROL, caching);
     response
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use astrago_apiserver::builtin::{KindInfo, kinds};
+use astrago_apiserver::internals::{KindInfo, kinds};
 use astrago_apiserver::store::{Action, Draft, Limits, Name, Options, Store, Write};
 use astrago_apiserver::{Identity, Room, Server};
 use serde_json::{Value, json};

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use astrago_rest::model::{EnvVar, VolumeRequest};
 use clap::{Args, Subcommand};
 
 use super::pair;
@@ -23,7 +24,7 @@ pub(crate) struct Run {
     /// Start so many processes on each node, with torchrun; otherwise one, with python
     #[arg(long, visible_alias = "nproc", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) nproc_per_node: Option<u16>,
-    /// pytorch (or torch), tensorflow, horovod, deepspeed, jax, xgboost or mlx; otherwise guessed from the imports
+    /// pytorch, tensorflow, horovod or another that `astrago runtimes` shows; otherwise guessed from the imports
     #[arg(long, value_name = "NAME")]
     pub(crate) framework: Option<String>,
     /// A runtime other than the framework's own
@@ -41,15 +42,15 @@ pub(crate) struct Run {
     /// Memory per node, such as 16Gi
     #[arg(long, value_name = "AMOUNT")]
     pub(crate) memory: Option<String>,
-    /// Cores of the launcher, with --framework horovod
+    /// Cores of a launcher that does not train, as horovod has one
     #[arg(long, value_name = "CORES")]
     pub(crate) launcher_cpu: Option<String>,
-    /// Memory of the launcher, with --framework horovod
+    /// Memory of such a launcher
     #[arg(long, value_name = "AMOUNT")]
     pub(crate) launcher_memory: Option<String>,
     /// Environment variable of the script (repeatable)
-    #[arg(long = "env", short = 'e', value_parser = pair, value_name = "NAME=VALUE")]
-    pub(crate) env: Vec<(String, String)>,
+    #[arg(long = "env", short = 'e', value_parser = variable, value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<EnvVar>,
     /// How often the whole job may be restarted
     #[arg(long, value_name = "N")]
     pub(crate) max_restarts: Option<i64>,
@@ -67,7 +68,7 @@ pub(crate) struct Run {
     pub(crate) priority: Option<i64>,
     /// Mount a volume claim of the namespace (repeatable)
     #[arg(long = "volume", value_parser = volume, value_name = "CLAIM:PATH[:ro]")]
-    pub(crate) volumes: Vec<Volume>,
+    pub(crate) volumes: Vec<VolumeRequest>,
     /// Any other field of POST /api/trainjob/create (repeatable)
     #[arg(long = "set", value_parser = pair, value_name = "FIELD=VALUE")]
     pub(crate) set: Vec<(String, String)>,
@@ -226,15 +227,13 @@ pub(crate) enum NamespaceCommand {
     },
 }
 
-/// A volume claim and where it appears.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Volume {
-    pub(crate) claim: String,
-    pub(crate) path: String,
-    pub(crate) read_only: bool,
+fn variable(text: &str) -> Result<EnvVar, String> {
+    let (name, value) = pair(text)?;
+    Ok(EnvVar { name, value })
 }
 
-fn volume(text: &str) -> Result<Volume, String> {
+/// A volume claim and where it appears.
+fn volume(text: &str) -> Result<VolumeRequest, String> {
     let parts: Vec<&str> = text.split(':').collect();
     let (claim, path, read_only) = match parts[..] {
         [claim, path] | [claim, path, "rw"] => (claim, path, false),
@@ -244,10 +243,11 @@ fn volume(text: &str) -> Result<Volume, String> {
     if claim.is_empty() || !path.starts_with('/') {
         return Err("must have the form CLAIM:/PATH or CLAIM:/PATH:ro".to_owned());
     }
-    Ok(Volume {
-        claim: claim.to_owned(),
-        path: path.to_owned(),
+    Ok(VolumeRequest {
+        pvc: Some(claim.to_owned()),
+        mount_path: path.to_owned(),
         read_only,
+        ..VolumeRequest::default()
     })
 }
 
@@ -273,8 +273,8 @@ mod tests {
         assert_eq!(seconds("1h 30m"), Ok(5_400));
         assert_eq!(seconds("3600"), Ok(3_600));
         assert!(seconds("soon").is_err());
-        let read = |text: &str| volume(text).map(|it| (it.claim, it.path, it.read_only));
-        let want = |read_only| Ok(("data".to_owned(), "/data".to_owned(), read_only));
+        let read = |text: &str| volume(text).map(|it| (it.pvc, it.mount_path, it.read_only));
+        let want = |read_only| Ok((Some("data".to_owned()), "/data".to_owned(), read_only));
         assert_eq!(read("data:/data"), want(false));
         assert_eq!(read("data:/data:ro"), want(true));
         for wrong in ["data", "data:relative", ":/data", "data:/data:xx"] {

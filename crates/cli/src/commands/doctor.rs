@@ -65,7 +65,7 @@ fn data(folder: &Path) -> Vec<Finding> {
             });
         }
         Err(error) => {
-            let found = crate::up::chain(&error);
+            let found = astrago_net::chain(&error);
             findings.push(finding("objects", Level::Warn, found, ""));
         }
     }

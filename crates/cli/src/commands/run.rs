@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use astrago_rest::model::{
-    CreateResponse, Deleted, JobDetail, JobState, JobStatus, SnapshotInfo, WhoAmI,
+    CreateResponse, Deleted, JobDetail, JobState, JobStatus, Runtime, SnapshotInfo, WhoAmI,
 };
 use clap::Parser as _;
 use owo_colors::OwoColorize;
@@ -119,7 +119,13 @@ async fn submit(client: &Client, arguments: &Run, code: &Code) -> Result<CreateR
         }
         None => client::own(&me),
     };
-    let request = code::request(&namespace, arguments, &me, code)?;
+    let framework = if let Some(framework) = &arguments.framework {
+        framework.clone()
+    } else {
+        let runtimes: Vec<Runtime> = client.get("/api/runtimes", &[]).await?;
+        code.framework(&runtimes)
+    };
+    let request = code::request(&namespace, framework, arguments, &me, code)?;
     if let Code::Folder(folder, ..) = code {
         send(client, &namespace, folder).await?;
     }

@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::install::ensure_namespace;
-use crate::up::chain;
 
 /// Label of these pods.
 const STANDS_FOR: &str = "astrago.io/stands-for";
@@ -42,7 +41,7 @@ pub(super) async fn keep(client: Client, node: String, stop: CancellationToken) 
             }
             for (namespace, name) in ALL {
                 if let Err(error) = ensure(&client, &node, namespace, name).await {
-                    tracing::debug!(name, error = %chain(&*error), "a stand-in was not made");
+                    tracing::debug!(name, error = %astrago_net::chain(&*error), "a stand-in was not made");
                 }
             }
         }

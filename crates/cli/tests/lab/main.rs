@@ -224,7 +224,7 @@ impl Lab {
         }
         self.pods
             .extend(processes::pods(&self.server.data).into_keys());
-        objects.settle(round).await?;
+        objects.settle(round, with_jobs).await?;
         self.account(&jobs, &rest, client).await?;
         let (descriptors, memory) = self.server.id().map_or((0, 0), processes::footprint);
         println!(

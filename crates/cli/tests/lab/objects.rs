@@ -87,6 +87,8 @@ pub(crate) struct Objects {
 struct Watched {
     seen: BTreeMap<String, Vec<Seen>>,
     wrong: Option<String>,
+    /// The server's answer that what came next is no longer kept.
+    gap: Option<String>,
 }
 
 impl Objects {
@@ -167,7 +169,7 @@ impl Objects {
     }
 
     /// Compares all that is there with the histories, deletes it, and compares the watches.
-    pub(crate) async fn settle(&mut self, round: u64) -> Result<(), String> {
+    pub(crate) async fn settle(&mut self, round: u64, sound_disk: bool) -> Result<(), String> {
         for ((kind, name), own) in &mut self.own {
             let api = kind.api(&self.client);
             for action in [Action::Read, Action::Delete, Action::Read] {
@@ -205,7 +207,7 @@ impl Objects {
             .await?;
         }
         for (kind, watched) in &self.watches {
-            self.check(*kind, watched, round)
+            self.check(*kind, watched, round, sound_disk)
                 .await
                 .map_err(|error| format!("a watch of {kind:?}s: {error}"))?;
         }
@@ -215,7 +217,13 @@ impl Objects {
         Ok(())
     }
 
-    async fn check(&self, kind: Kind, watched: &Mutex<Watched>, round: u64) -> Result<(), String> {
+    async fn check(
+        &self,
+        kind: Kind,
+        watched: &Mutex<Watched>,
+        round: u64,
+        sound_disk: bool,
+    ) -> Result<(), String> {
         eventually("the sentinel", || async {
             let watched = watched.lock().unwrap();
             let last = watched.seen.get(SENTINEL).and_then(|seen| seen.last());
@@ -230,6 +238,12 @@ impl Objects {
             return Err(wrong);
         }
         let mut seen = std::mem::take(&mut watched.seen);
+        match watched.gap.take() {
+            // A full disk gets its room from the history.
+            Some(_) if !sound_disk => return Ok(()),
+            Some(gap) => return Err(gap),
+            None => {}
+        }
         for ((of, name), own) in self.own.iter().filter(|((of, _), _)| *of == kind) {
             let seen = seen.remove(name).unwrap_or_default();
             check_watch(&own.history, &seen).map_err(|error| format!("{of:?} {name}: {error}"))?;
@@ -382,9 +396,17 @@ async fn watch(
                     }
                 }
             }
-            // What came after the last event is never gone.
+            // As any client of Kubernetes does, it goes on from a list.
             Err(kube::Error::Api(error)) if error.code == 410 => {
-                watched.lock().unwrap().wrong = Some(format!("{error:?}"));
+                watched.lock().unwrap().gap = Some(format!("{error:?}"));
+                if let Ok(list) = api.list(&ListParams::default()).await {
+                    let version = list.metadata.resource_version.unwrap_or_default();
+                    from = version.parse().unwrap_or(from);
+                    let mut watched = watched.lock().unwrap();
+                    for object in &list.items {
+                        watched.see(object, value(object));
+                    }
+                }
             }
             Err(_) => {}
         }

@@ -1,6 +1,7 @@
 //! Creates and deletes pods. Everything here may be done twice without harm: names make a second
 //! creation of the same pod fail, and a deletion names the uid that it means.
 
+use astrago_mirror::owner_uid;
 use futures::stream::{self, StreamExt};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
@@ -9,7 +10,7 @@ use kube::{Api, ResourceExt};
 
 use super::plan::Plan;
 use super::{CONTROLLER, Error, Result};
-use crate::context::{Context, owner_uid};
+use crate::context::Context;
 
 /// So many requests of one Job are under way at once.
 const AT_ONCE: usize = 8;

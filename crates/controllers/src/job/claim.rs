@@ -1,5 +1,7 @@
 //! Whose a pod is: a Job takes on pods that its selector names and nobody owns, and lets go those that it names no more.
 
+use astrago_api::ObjectKey;
+use astrago_mirror::{job_entry, owner_entry, owner_uid};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -8,8 +10,7 @@ use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
 
 use super::{CONTROLLER, Error, Result};
-use crate::context::{Context, job_entry, owner_entry, owner_uid};
-use crate::queue::ObjectKey;
+use crate::context::Context;
 
 /// Brings the owners of pods in line with the selector of `job`.
 pub(crate) async fn claim(context: &Context, job: &Job) -> Result<()> {

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use astrago_api::ObjectKey;
+use astrago_mirror::{job_entry, owner_uid};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::context::{Context, job_entry, owner_uid};
-use crate::queue::ObjectKey;
+use crate::context::Context;
 
 /// What there is of a Job.
 #[derive(Debug, Default)]

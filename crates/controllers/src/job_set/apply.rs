@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 use astrago_api::JobSet;
+use astrago_mirror::owner_uid;
 use futures::stream::{self, StreamExt};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::batch::v1::Job;
@@ -14,7 +15,7 @@ use serde::de::DeserializeOwned;
 
 use super::plan::Plan;
 use super::{CONTROLLER, Error, Result};
-use crate::context::{Context, FIELD_MANAGER, owner_uid};
+use crate::context::{Context, FIELD_MANAGER};
 
 /// So many Jobs of one set are created at once.
 const AT_ONCE: usize = 8;

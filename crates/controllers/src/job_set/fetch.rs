@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use astrago_api::JobSet;
+use astrago_api::{JobSet, ObjectKey};
+use astrago_mirror::owner_entry;
 use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt;
 
-use crate::context::{Context, owner_entry};
-use crate::queue::ObjectKey;
+use crate::context::Context;
 
 /// What there is of a JobSet.
 #[derive(Debug, Default)]

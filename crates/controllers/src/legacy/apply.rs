@@ -3,6 +3,7 @@
 
 use std::fmt::Debug;
 
+use astrago_mirror::{Mirror, owner_uid};
 use astrago_plan::legacy::TrainingJob;
 use futures::stream::{self, StreamExt};
 use k8s_openapi::NamespaceResourceScope;
@@ -14,9 +15,8 @@ use serde::de::DeserializeOwned;
 
 use super::plan::Plan;
 use super::{Error, Kind, Result};
-use crate::context::{Context, FIELD_MANAGER, owner_uid};
+use crate::context::{Context, FIELD_MANAGER};
 use crate::events::{Notice, reference};
-use crate::mirror::Mirror;
 use crate::train_job::ssh_key;
 
 /// So many requests of one job are under way at once.

@@ -3,12 +3,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use astrago_api::ObjectKey;
+use astrago_mirror::{owner_entry, owner_uid};
 use astrago_plan::legacy::TrainingJob;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::Resource;
 
-use crate::context::{Context, owner_entry, owner_name, owner_uid};
-use crate::queue::ObjectKey;
+use crate::context::{Context, owner_name};
 
 /// What there is of a job.
 #[derive(Debug, Default)]

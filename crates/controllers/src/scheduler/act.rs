@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use std::sync::Arc;
 
-use astrago_api::labels;
+use astrago_api::{ObjectKey, labels};
 use astrago_plan::fit::{Cause, Waiting};
-use astrago_plan::queue::{Assignment, Decision, GangKey, PodKey, Wait};
+use astrago_plan::queue::{Assignment, Decision, GangKey, PodKey, Wait, World};
 use futures::{StreamExt, stream};
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod, ResourceQuota};
@@ -25,11 +25,9 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use super::world::World;
 use crate::clock::stamp;
 use crate::context::Context;
 use crate::events::Notice;
-use crate::queue::ObjectKey;
 
 /// Requests in flight at once.
 const AT_ONCE: usize = 16;

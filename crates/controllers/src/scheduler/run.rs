@@ -3,21 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use astrago_plan::queue::decide;
+use astrago_api::ObjectKey;
+use astrago_mirror::{Kind, Mirror};
+use astrago_plan::queue::{World, decide};
 use futures::future;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, ResourceQuota};
-use k8s_openapi::api::scheduling::v1::PriorityClass;
-use kube::{Api, Resource};
-use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
 use super::act::Actor;
-use super::world::World;
 use crate::context::Context;
-use crate::mirror::Mirror;
-use crate::queue::ObjectKey;
 
 /// While something waits, it is looked at again this often even if nothing happens.
 const RESYNC: SignedDuration = SignedDuration::from_secs(5);
@@ -42,22 +37,8 @@ enum Change {
     Namespace(ObjectKey),
 }
 
-/// Kinds that nobody but the scheduler reads.
-struct OwnMirrors {
-    classes: Mirror<PriorityClass>,
-    quotas: Mirror<ResourceQuota>,
-    claims: Mirror<PersistentVolumeClaim>,
-    namespaces: Mirror<Namespace>,
-}
-
 /// Schedules pods until cancelled.
 pub async fn run(context: Arc<Context>, stop: CancellationToken) {
-    let own = OwnMirrors {
-        classes: Mirror::new(|_| Vec::new()),
-        quotas: Mirror::new(|_| Vec::new()),
-        claims: Mirror::new(|_| Vec::new()),
-        namespaces: Mirror::new(|_| Vec::new()),
-    };
     let (sender, changes) = unbounded_channel();
     let mirrors = &context.mirrors;
     forward(&mirrors.pods, &sender, Change::Pod);
@@ -65,33 +46,21 @@ pub async fn run(context: Arc<Context>, stop: CancellationToken) {
     forward(&mirrors.jobs, &sender, Change::Job);
     forward(&mirrors.job_sets, &sender, Change::JobSet);
     forward(&mirrors.train_jobs, &sender, Change::TrainJob);
-    forward(&own.classes, &sender, Change::Class);
-    forward(&own.quotas, &sender, Change::Quota);
-    forward(&own.claims, &sender, Change::Claim);
-    forward(&own.namespaces, &sender, Change::Namespace);
-    let client = || context.client.clone();
-    let tasks = future::join5(
-        own.classes.run(Api::all(client()), stop.clone()),
-        own.quotas.run(Api::all(client()), stop.clone()),
-        own.claims.run(Api::all(client()), stop.clone()),
-        own.namespaces.run(Api::all(client()), stop.clone()),
-        stop.run_until_cancelled(work(&context, &own, &sender, changes)),
-    );
-    Box::pin(tasks).await;
+    forward(&mirrors.priority_classes, &sender, Change::Class);
+    forward(&mirrors.quotas, &sender, Change::Quota);
+    forward(&mirrors.claims, &sender, Change::Claim);
+    forward(&mirrors.namespaces, &sender, Change::Namespace);
+    stop.run_until_cancelled(work(&context, &sender, changes))
+        .await;
 }
 
 /// Tells of changes by their key only: whoever reads the key finds the newest state, so that
 /// nothing old can overtake something new.
-fn forward<K>(mirror: &Mirror<K>, sender: &UnboundedSender<Change>, wrap: fn(ObjectKey) -> Change)
-where
-    K: Resource<DynamicType = ()>
-        + Clone
-        + std::fmt::Debug
-        + DeserializeOwned
-        + Send
-        + Sync
-        + 'static,
-{
+fn forward<K: Kind>(
+    mirror: &Mirror<K>,
+    sender: &UnboundedSender<Change>,
+    wrap: fn(ObjectKey) -> Change,
+) {
     let sender = sender.clone();
     mirror.subscribe(move |change| {
         if let Some(object) = change.latest() {
@@ -103,7 +72,6 @@ where
 
 async fn work(
     context: &Arc<Context>,
-    own: &OwnMirrors,
     sender: &UnboundedSender<Change>,
     mut changes: UnboundedReceiver<Change>,
 ) {
@@ -116,9 +84,14 @@ async fn work(
     )
     .await;
     future::join(mirrors.job_sets.ready(), mirrors.train_jobs.ready()).await;
-    future::join3(own.classes.ready(), own.quotas.ready(), own.claims.ready()).await;
-    own.namespaces.ready().await;
-    for change in everything(context, own) {
+    future::join4(
+        mirrors.priority_classes.ready(),
+        mirrors.quotas.ready(),
+        mirrors.claims.ready(),
+        mirrors.namespaces.ready(),
+    )
+    .await;
+    for change in everything(context) {
         // The receiver is our own.
         let _ = sender.send(change);
     }
@@ -133,7 +106,7 @@ async fn work(
         tokio::select! {
             change = changes.recv() => {
                 let Some(change) = change else { return };
-                dirty |= take_in(context, own, &mut world, &mut actor, &change);
+                dirty |= take_in(context, &mut world, &mut actor, &change);
             }
             () = context.clock.sleep_until(resync), if world.has_pending() => dirty = true,
             () = tokio::time::sleep_until(retry_at), if retry.is_some() => dirty = true,
@@ -144,7 +117,7 @@ async fn work(
             tokio::time::sleep_until(rest_until).await;
         }
         while let Ok(change) = changes.try_recv() {
-            dirty |= take_in(context, own, &mut world, &mut actor, &change);
+            dirty |= take_in(context, &mut world, &mut actor, &change);
         }
         if std::mem::take(&mut dirty) {
             let start = Instant::now();
@@ -163,17 +136,11 @@ async fn work(
     }
 }
 
-fn everything(context: &Context, own: &OwnMirrors) -> Vec<Change> {
-    fn keys<K>(mirror: &Mirror<K>, wrap: fn(ObjectKey) -> Change) -> impl Iterator<Item = Change>
-    where
-        K: Resource<DynamicType = ()>
-            + Clone
-            + std::fmt::Debug
-            + DeserializeOwned
-            + Send
-            + Sync
-            + 'static,
-    {
+fn everything(context: &Context) -> Vec<Change> {
+    fn keys<K: Kind>(
+        mirror: &Mirror<K>,
+        wrap: fn(ObjectKey) -> Change,
+    ) -> impl Iterator<Item = Change> {
         mirror
             .all()
             .into_iter()
@@ -184,22 +151,16 @@ fn everything(context: &Context, own: &OwnMirrors) -> Vec<Change> {
         .chain(keys(&mirrors.jobs, Change::Job))
         .chain(keys(&mirrors.job_sets, Change::JobSet))
         .chain(keys(&mirrors.train_jobs, Change::TrainJob))
-        .chain(keys(&own.classes, Change::Class))
-        .chain(keys(&own.quotas, Change::Quota))
-        .chain(keys(&own.claims, Change::Claim))
-        .chain(keys(&own.namespaces, Change::Namespace))
+        .chain(keys(&mirrors.priority_classes, Change::Class))
+        .chain(keys(&mirrors.quotas, Change::Quota))
+        .chain(keys(&mirrors.claims, Change::Claim))
+        .chain(keys(&mirrors.namespaces, Change::Namespace))
         .chain(keys(&mirrors.pods, Change::Pod))
         .collect()
 }
 
 /// Answers whether a pass is due.
-fn take_in(
-    context: &Context,
-    own: &OwnMirrors,
-    world: &mut World,
-    actor: &mut Actor,
-    change: &Change,
-) -> bool {
+fn take_in(context: &Context, world: &mut World, actor: &mut Actor, change: &Change) -> bool {
     let mirrors = &context.mirrors;
     match change {
         Change::Pod(key) => world.set_pod(key, mirrors.pods.get(key).as_deref()),
@@ -207,20 +168,22 @@ fn take_in(
         Change::Job(key) => world.set_job(key, mirrors.jobs.get(key).as_deref()),
         Change::JobSet(key) => world.set_job_set(key, mirrors.job_sets.get(key).as_deref()),
         Change::TrainJob(key) => world.set_train_job(key, mirrors.train_jobs.get(key).as_deref()),
-        Change::Class(key) => world.set_priority_class(&key.name, own.classes.get(key).as_deref()),
+        Change::Class(key) => {
+            world.set_priority_class(&key.name, mirrors.priority_classes.get(key).as_deref())
+        }
         Change::Quota(key) => {
-            let quota = own.quotas.get(key);
+            let quota = mirrors.quotas.get(key);
             let status = quota.as_ref().and_then(|quota| quota.status.as_ref());
             actor.forget_quota(key, status.and_then(|status| status.used.as_ref()));
             world.set_quota(key, quota.as_deref())
         }
         Change::Claim(key) => {
-            let claim = own.claims.get(key);
+            let claim = mirrors.claims.get(key);
             let usable = claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_none());
             world.set_claim(key, usable)
         }
         Change::Namespace(key) => {
-            world.set_namespace(&key.name, own.namespaces.get(key).as_deref())
+            world.set_namespace(&key.name, mirrors.namespaces.get(key).as_deref())
         }
     }
 }

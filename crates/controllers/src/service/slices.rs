@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use astrago_api::ObjectKey;
 use astrago_plan::owned_by;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod, Service, ServicePort};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
@@ -11,7 +12,6 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 
 use crate::pod;
-use crate::queue::ObjectKey;
 
 /// Whose slices they are.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";

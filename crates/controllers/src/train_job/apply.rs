@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use astrago_api::{JobSet, TrainJob};
+use astrago_api::{JobSet, ObjectKey, TrainJob};
 use astrago_plan::ssh_auth_secret;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -28,11 +28,7 @@ pub(crate) async fn apply(context: &Context, job: &TrainJob, plan: &Plan) -> Res
     }
     if plan.stop {
         let sets = Api::<JobSet>::namespaced(context.client.clone(), &namespace);
-        if let Some(set) = context
-            .mirrors
-            .job_sets
-            .get(&crate::queue::ObjectKey::of(job))
-        {
+        if let Some(set) = context.mirrors.job_sets.get(&ObjectKey::of(job)) {
             delete(context, &sets, &*set, None).await?;
         }
     }

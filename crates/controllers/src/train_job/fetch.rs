@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use astrago_api::{JobSet, TrainJob};
+use astrago_api::{JobSet, ObjectKey, TrainJob};
+use astrago_mirror::owner_uid;
 use kube::ResourceExt;
 
 use super::snapshot::{self, Source};
 use super::{Error, Result};
-use crate::context::{Context, owner_uid};
-use crate::queue::ObjectKey;
+use crate::context::Context;
 
 /// What there is of a TrainJob.
 #[derive(Debug, Default)]

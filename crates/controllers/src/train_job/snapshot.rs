@@ -4,6 +4,7 @@
 //! the runtime, or its deletion, does not reach jobs that exist.
 
 use astrago_api::{ClusterTrainingRuntime, TRAINER_GROUP, TrainJob, TrainingRuntime};
+use astrago_mirror::owner_uid;
 use astrago_plan::{Runtime, owned_by};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -12,7 +13,7 @@ use kube::{Api, Resource, ResourceExt};
 use serde_json::Value;
 
 use super::{CONTROLLER, Error, Result};
-use crate::context::{Context, owner_uid};
+use crate::context::Context;
 
 const KEY: &str = "runtime";
 

@@ -21,7 +21,7 @@ use crate::runtime::Runtime;
 use crate::template::{self, env, env_from_completion_index};
 
 /// The init container that writes `TF_CONFIG` to a file.
-pub(crate) const GENERATOR: &str = "tf-config-generator";
+pub const GENERATOR: &str = "tf-config-generator";
 /// The port where the workers meet.
 const PORT: i32 = 2222;
 /// Linux refuses a longer variable (128 KiB, with its name and the closing zero), so that no

@@ -12,7 +12,7 @@ use crate::template::{self, env, env_from_completion_index};
 use crate::{RENDEZVOUS_PORT, TRAINER_CONTAINER, resources};
 
 /// Names that the trainer may not set.
-pub(crate) const RESERVED: [&str; 5] = [
+pub const RESERVED: [&str; 5] = [
     "PET_NNODES",
     "PET_NPROC_PER_NODE",
     "PET_NODE_RANK",

@@ -1,20 +1,25 @@
 //! The create form that would make a job again, and starting a job again with it.
 
-use kube::ResourceExt;
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
-use super::{Error, Result, create, jobs, record};
+use astrago_plan::Framework;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube::ResourceExt;
+use serde_json::json;
+
+use super::{Error, Result, create, jobs, record, runtimes};
 use crate::context::Context;
+use crate::form::typed::{self, Mistakes};
 use crate::identity::Caller;
 use crate::legacy::Kind;
-use crate::model::CreateResponse;
+use crate::model::{CreateRequest, CreateResponse, EnvVar};
 use crate::names;
 use crate::world::Key;
 use astrago_api::TrainJob;
 
 /// The request that made a job, with its code; for jobs that were not made by a request, the
 /// nearest request.
-pub(crate) async fn form(context: &Context, caller: &Caller, key: &Key) -> Result<Value> {
+pub(crate) async fn form(context: &Context, caller: &Caller, key: &Key) -> Result<CreateRequest> {
     let (job, code) = match jobs::find(context, caller, key).await {
         Ok(job) if job.legacy.is_some() => return Err(not_of_a_form(job.kind(), key)),
         Ok(job) => ((*job.job).clone(), record::code_of(context, key).await),
@@ -29,20 +34,15 @@ pub(crate) async fn form(context: &Context, caller: &Caller, key: &Key) -> Resul
         }
         Err(error) => return Err(error),
     };
-    let mut form = match job
-        .annotations()
-        .get(names::REQUEST)
-        .map(|text| serde_json::from_str(text))
-    {
-        Some(Ok(Value::Object(form))) => form,
-        _ => derive(&job, caller),
-    };
+    let asked = job.annotations().get(names::REQUEST);
+    let asked = asked.and_then(|text| serde_json::from_str(text).ok());
+    // What an earlier version kept may have forms that only the reader of bodies knows.
+    let asked = asked.and_then(|body| typed::read(&body, &mut Mistakes::default()));
+    let mut form = asked.unwrap_or_else(|| derive(context, &job, caller));
     // A name can be used once.
-    form.remove("name");
-    if let Some(code) = code {
-        form.insert("training_code".to_owned(), json!(code));
-    }
-    Ok(Value::Object(form))
+    form.name = None;
+    form.training_code = code.or(form.training_code);
+    Ok(form)
 }
 
 fn not_of_a_form(kind: &str, key: &Key) -> Error {
@@ -60,85 +60,51 @@ pub(crate) async fn restart(
     key: &Key,
 ) -> Result<CreateResponse> {
     let form = form(context, caller, key).await?;
-    create::create(context, caller, &form, None).await
+    create::create(context, caller, &json!(form), None).await
 }
 
-fn derive(job: &TrainJob, caller: &Caller) -> Map<String, Value> {
-    let mut form = Map::new();
-    let mut put = |name: &str, value: Value| form.insert(name.to_owned(), value);
-    let user = job
-        .labels()
-        .get(names::USER)
-        .cloned()
-        .unwrap_or_else(|| caller.user.clone());
-    put("user_id", json!(user));
-    put("namespace", json!(job.namespace()));
+fn derive(context: &Context, job: &TrainJob, caller: &Caller) -> CreateRequest {
     let runtime = &job.spec.runtime_ref.name;
-    let framework = [
-        "tensorflow",
-        "horovod",
-        "deepspeed",
-        "jax",
-        "xgboost",
-        "mlx",
-    ]
-    .into_iter()
-    .find(|framework| runtime.contains(framework))
-    .unwrap_or("pytorch");
-    put("framework", json!(framework));
-    put("runtime", json!(runtime));
-    for (field, annotation) in [
-        ("launcher_cpu", names::LAUNCHER_CPU),
-        ("launcher_memory", names::LAUNCHER_MEMORY),
-    ] {
-        if let Some(amount) = job.annotations().get(annotation) {
-            put(field, json!(amount));
-        }
-    }
-    let Some(trainer) = &job.spec.trainer else {
-        put("num_nodes", json!(1));
-        return form;
-    };
-    put("num_nodes", json!(trainer.num_nodes.unwrap_or(1)));
-    if let Some(image) = &trainer.image {
-        put("image", json!(image));
-    }
+    let frameworks = runtimes::frameworks(&context.world.mirrors);
+    let framework = frameworks
+        .iter()
+        .find(|framework| framework.runtime == *runtime);
+    let annotation = |key| job.annotations().get(key).cloned();
+    let trainer = job.spec.trainer.clone().unwrap_or_default();
     let command = match trainer.command.as_slice() {
         [shell, flag, script] if shell.ends_with("sh") && flag == "-c" => script.clone(),
-        words => words
-            .iter()
-            .chain(&trainer.args)
-            .cloned()
-            .collect::<Vec<String>>()
-            .join(" "),
+        words => [words, &trainer.args].concat().join(" "),
     };
-    if !command.is_empty() {
-        put("command", json!(command));
+    let plain = trainer.env.into_iter().filter_map(|env| {
+        let (name, value) = (env.name, env.value?);
+        Some(EnvVar { name, value })
+    });
+    let resources = trainer.resources_per_node.unwrap_or_default();
+    let amount = |side: &Option<BTreeMap<String, Quantity>>, name: &str| {
+        side.as_ref()?.get(name).map(|quantity| quantity.0.clone())
+    };
+    let mut limits = resources.limits.iter().chain(&resources.requests).flatten();
+    let gpus = limits.find(|(name, _)| name.contains("gpu"));
+    CreateRequest {
+        user_id: job
+            .labels()
+            .get(names::USER)
+            .unwrap_or(&caller.user)
+            .clone(),
+        namespace: job.namespace().unwrap_or_default(),
+        framework: framework.map_or("pytorch", Framework::name).to_owned(),
+        runtime: Some(runtime.clone()),
+        launcher_cpu: annotation(names::LAUNCHER_CPU),
+        launcher_memory: annotation(names::LAUNCHER_MEMORY),
+        num_nodes: Some(trainer.num_nodes.map_or(1, i64::from)),
+        image: trainer.image,
+        command: Some(command).filter(|command| !command.is_empty()),
+        env_vars: plain.collect(),
+        cpu_request: amount(&resources.requests, "cpu"),
+        cpu_limit: amount(&resources.limits, "cpu"),
+        memory_request: amount(&resources.requests, "memory"),
+        memory_limit: amount(&resources.limits, "memory"),
+        gpu_count: gpus.map(|(_, count)| count.0.parse().unwrap_or(0)),
+        ..CreateRequest::default()
     }
-    let plain = trainer.env.iter().filter(|env| env.value.is_some());
-    let env: Vec<Value> = plain
-        .map(|env| json!({ "name": env.name, "value": env.value }))
-        .collect();
-    if !env.is_empty() {
-        put("env_vars", Value::Array(env));
-    }
-    if let Some(resources) = &trainer.resources_per_node {
-        let sides = [
-            ("request", &resources.requests),
-            ("limit", &resources.limits),
-        ];
-        for (side, list) in sides {
-            for (name, quantity) in list.iter().flatten() {
-                match name.as_str() {
-                    "cpu" | "memory" => _ = put(&format!("{name}_{side}"), json!(quantity.0)),
-                    gpu if gpu.contains("gpu") => {
-                        let count: i64 = quantity.0.parse().unwrap_or(0);
-                        put("gpu_count", json!(count));
-                    }
-                    _ => {}
-                }
-            }
-        }
-    }
-    form
 }

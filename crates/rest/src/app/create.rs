@@ -5,7 +5,7 @@
 //! 1. The namespace exists and belongs to the user, or is made so.
 //! 2. The framework's system ConfigMap exists, or is made.
 //! 3. The job's own ConfigMap and volume claim are made; their names reserve the job's name.
-//! 4. The TrainJob is made, and the caller has the answer as soon as the caches know of it.
+//! 4. The TrainJob is made, and the caches know of it before the caller does.
 //! 5. What step 3 made becomes the TrainJob's property.
 //!
 //! # Guarantees
@@ -28,11 +28,11 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::belongings::{Belongings, is_conflict, owner_reference};
-use super::{Error, Result, job_runtime, namespaces, places, snapshots};
+use super::{Error, Result, job_runtime, namespaces, runtimes, snapshots};
 use crate::context::Context;
 use crate::form::{self, JobRequest, manifest, name};
 use crate::identity::Caller;
-use crate::model::{CreateResponse, Refusal};
+use crate::model::CreateResponse;
 use crate::names;
 use crate::world::Key;
 
@@ -52,18 +52,18 @@ pub(crate) async fn create(
     let request = read(context, caller, body)?;
     let mut labels = BTreeMap::new();
     let mut annotations = BTreeMap::new();
-    annotations.insert(names::REQUEST.to_owned(), without_code(body).to_string());
+    annotations.insert(names::REQUEST.to_owned(), without_code(&request));
     let Some(key) = key else {
         return make(context, caller, &request, &labels, &annotations).await;
     };
-    let key = idempotency_key(caller, &request.namespace, key)?;
+    let key = idempotency_key(caller, &request.asked.namespace, key)?;
     let digest = digest(&body.to_string());
     // Only one request with this key at a time; the others wait and then see its result.
     let lock = context.idempotency.lock(&key);
     let mut remembered = lock.lock().await;
     let earlier = remembered
         .clone()
-        .or_else(|| find_earlier(context, &request.namespace, &key));
+        .or_else(|| find_earlier(context, &request.asked.namespace, &key));
     if let Some((response, earlier_digest)) = earlier {
         if earlier_digest != digest {
             return Err(Error::Conflict(
@@ -81,7 +81,9 @@ pub(crate) async fn create(
 
 /// A request that the caller may make, with what it refers to looked up.
 fn read(context: &Context, caller: &Caller, body: &Value) -> Result<JobRequest> {
-    let mut request = form::parse(body, &context.policy).map_err(Error::Invalid)?;
+    let frameworks = runtimes::frameworks(&context.world.mirrors);
+    let request = form::parse(body, &context.policy, &frameworks);
+    let mut request = request.map_err(Error::Invalid)?;
     check_user(caller, &request)?;
     check_priority(context, &request)?;
     snapshots::resolve(context, &mut request)?;
@@ -96,7 +98,7 @@ pub(crate) fn plan(
 ) -> Result<(JobRequest, String, manifest::Manifests)> {
     let request = read(context, caller, body)?;
     let name = candidate(&request, context.now(), None);
-    let annotations = [(names::REQUEST.to_owned(), without_code(body).to_string())].into();
+    let annotations = [(names::REQUEST.to_owned(), without_code(&request))].into();
     let made = manifest::build(
         &request,
         &name,
@@ -114,13 +116,12 @@ async fn make(
     labels: &BTreeMap<String, String>,
     annotations: &BTreeMap<String, String>,
 ) -> Result<CreateResponse> {
-    check_runtime(context, request)?;
-    namespaces::ensure(context, caller, &request.namespace, &request.user).await?;
+    namespaces::ensure(context, caller, &request.asked.namespace, &request.user).await?;
     let client = context.gate.client(caller);
     let now = context.now();
     // One request for a name at a time, so that what is there of it already was left by one that is over.
-    let name = request.name.as_ref();
-    let named = name.map(|name| format!("{}/{name}", request.namespace));
+    let name = request.asked.name.as_ref();
+    let named = name.map(|name| format!("{}/{name}", request.asked.namespace));
     let named = named.map(|name| context.idempotency.lock(&name));
     let _alone = match &named {
         Some(lock) => Some(lock.lock().await),
@@ -129,27 +130,35 @@ async fn make(
     let mut suffix = None;
     for _ in 0..NAME_ATTEMPTS {
         let name = candidate(request, now, suffix.as_deref());
-        let key = Key::new(&request.namespace, &name);
-        if request.name.is_none() && context.world.read().has_job(&key) {
+        let key = Key::new(&request.asked.namespace, &name);
+        if request.asked.name.is_none() && context.world.has_job(&key) {
             // A second job in the same second; the API server need not be asked.
             suffix = Some(crate::random_text(5));
             continue;
         }
         let dialect = context.cluster().dialect;
         let made = manifest::build(request, &name, dialect, labels, annotations);
-        match submit(context, &client, &request.namespace, made, named.is_some()).await? {
+        match submit(
+            context,
+            &client,
+            &request.asked.namespace,
+            made,
+            named.is_some(),
+        )
+        .await?
+        {
             Submitted::Created(created_at) => {
                 return Ok(CreateResponse {
                     status: "success".to_owned(),
                     trainjob_name: name,
-                    namespace: request.namespace.clone(),
+                    namespace: request.asked.namespace.clone(),
                     created_at,
                 });
             }
-            Submitted::NameTaken if request.name.is_some() => {
+            Submitted::NameTaken if request.asked.name.is_some() => {
                 return Err(Error::Conflict(format!(
                     "there is already a job {name:?} in namespace {:?}",
-                    request.namespace
+                    request.asked.namespace
                 )));
             }
             Submitted::NameTaken => suffix = Some(crate::random_text(5)),
@@ -220,10 +229,13 @@ async fn submit(
                 // The caller need not wait for it.
                 context.tasks.spawn(belongings.give_to(owner));
             }
-            context.world.until_known(&key).await;
             let created = job
                 .creation_timestamp()
                 .map_or_else(|| context.now(), |time| time.0);
+            // Whoever made it sees it, however late the watch is.
+            if let Ok(job) = job.try_parse() {
+                context.world.mirrors.train_jobs.observe(job);
+            }
             Ok(Submitted::Created(created))
         }
         Err(error) => {
@@ -286,9 +298,9 @@ fn own_runtime(context: &Context, train_job: &Value) -> Option<(TrainingRuntime,
         return None;
     }
     let name = train_job["spec"]["runtimeRef"]["name"].as_str()?;
-    let tables = context.world.read();
-    let shared = tables.cluster_runtimes.get(&Key::new("", name))?;
-    job_runtime::own(train_job, shared)
+    let mirrors = &context.world.mirrors;
+    let shared = mirrors.cluster_runtimes.get(&Key::new("", name))?;
+    job_runtime::own(train_job, &shared)
 }
 
 async fn ensure_system(context: &Context, maps: &Api<ConfigMap>, map: &ConfigMap) -> Result<()> {
@@ -314,16 +326,16 @@ fn check_user(caller: &Caller, request: &JobRequest) -> Result<()> {
         field: "user_id",
         message: format!(
             "you are {:?} and cannot act as {:?}",
-            caller.user, request.user_id
+            caller.user, request.asked.user_id
         ),
     })
 }
 
 /// Nobody goes before the jobs of others by their own word alone; the scheduler would not heed it.
 fn check_priority(context: &Context, request: &JobRequest) -> Result<()> {
-    let namespace = &request.namespace;
-    let highest = places::highest_priority(&context.world.read(), namespace);
-    match request.priority {
+    let namespace = &request.asked.namespace;
+    let highest = context.world.line.highest_priority(namespace);
+    match request.asked.priority {
         Some(priority) if priority > highest => Err(Error::ForbiddenField {
             field: "priority",
             message: format!(
@@ -335,36 +347,11 @@ fn check_priority(context: &Context, request: &JobRequest) -> Result<()> {
     }
 }
 
-fn check_runtime(context: &Context, request: &JobRequest) -> Result<()> {
-    let tables = context.world.read();
-    if tables
-        .cluster_runtimes
-        .get(&Key::new("", &request.runtime))
-        .is_some()
-    {
-        return Ok(());
-    }
-    let refusal = Refusal::Runtime {
-        value: request.runtime.clone(),
-        known: tables
-            .cluster_runtimes
-            .iter()
-            .map(|(key, _)| key.name.clone())
-            .collect(),
-    };
-    let field = if request.runtime == request.framework.runtime() {
-        "framework"
-    } else {
-        "runtime"
-    };
-    Err(Error::invalid(field, refusal))
-}
-
 fn candidate(request: &JobRequest, now: Timestamp, suffix: Option<&str>) -> String {
-    if let Some(name) = &request.name {
+    if let Some(name) = &request.asked.name {
         return name.clone();
     }
-    let room = name::room_for_job_name(request.framework.longest_job(), request.nodes);
+    let room = name::room_for_job_name(request.longest_job(), request.nodes);
     let time = now.strftime("%Y%m%d%H%M%S").to_string();
     name::job_name(&request.user, &time, suffix, room)
 }
@@ -374,16 +361,14 @@ pub(crate) fn train_job_resource() -> ApiResource {
     ApiResource::from_gvk_with_plural(&kind, "trainjobs")
 }
 
-fn without_code(body: &Value) -> Value {
-    let mut request = body.clone();
-    if let Some(object) = request.as_object_mut() {
-        object.remove("training_code");
-    }
-    request
+fn without_code(request: &JobRequest) -> String {
+    let mut asked = request.asked.clone();
+    asked.training_code = None;
+    serde_json::to_string(&asked).unwrap_or_default()
 }
 
 fn digest(text: &str) -> String {
-    crate::hexadecimal(&Sha256::digest(text.as_bytes())[..20])
+    hex::encode(&Sha256::digest(text.as_bytes())[..20])
 }
 
 fn idempotency_key(caller: &Caller, namespace: &str, key: &str) -> Result<String> {
@@ -397,15 +382,15 @@ fn idempotency_key(caller: &Caller, namespace: &str, key: &str) -> Result<String
 }
 
 fn find_earlier(context: &Context, namespace: &str, key: &str) -> Option<(CreateResponse, String)> {
-    let tables = context.world.read();
-    let (found, job) = tables.jobs.in_namespace(namespace).find(|(_, job)| {
-        job.labels()
-            .get(names::IDEMPOTENCY)
-            .is_some_and(|label| label == key)
+    let mirrors = &context.world.mirrors;
+    let mut jobs = mirrors.train_jobs.in_namespace(namespace).into_iter();
+    let job = jobs.find(|job| {
+        let label = job.labels().get(names::IDEMPOTENCY);
+        label.is_some_and(|label| label == key)
     })?;
     let response = CreateResponse {
         status: "success".to_owned(),
-        trainjob_name: found.name.clone(),
+        trainjob_name: job.name_any(),
         namespace: namespace.to_owned(),
         created_at: job.creation_timestamp()?.0,
     };

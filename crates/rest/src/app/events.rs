@@ -1,23 +1,26 @@
 //! What happened to a job.
 
+use astrago_api::TrainJob;
+use astrago_mirror::{Mirrors, event_entry, possible_owners};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
+use kube::ResourceExt;
 
 use crate::context::Context;
 use crate::legacy::Kind;
 use crate::model::JobEvent;
-use crate::world::{Key, Tables};
+use crate::world::Key;
 
 /// So many of a job's events are kept; the newest.
 const MOST: usize = 500;
 
 /// Everything that happened to a job, the oldest first. A cluster forgets its events after an hour or so; the job's
 /// record does not.
-pub(crate) fn so_far(context: &Context, key: &Key, uid: &str) -> Vec<JobEvent> {
-    let live = of_job(&context.world.read(), key);
+pub(crate) fn so_far(context: &Context, key: &Key, job: &TrainJob) -> Vec<JobEvent> {
+    let live = of_job(&context.world.mirrors, key, job);
     let recorded = context.history.find(&key.namespace, &key.name);
     let recorded = recorded.ok().flatten();
-    let recorded = recorded.filter(|record| record.detail.summary.uid == uid);
+    let recorded = recorded.filter(|record| Some(&record.detail.summary.uid) == job.uid().as_ref());
     merged(
         recorded.map(|record| record.events).unwrap_or_default(),
         live,
@@ -40,34 +43,38 @@ fn merged(known: Vec<JobEvent>, live: Vec<JobEvent>) -> Vec<JobEvent> {
 }
 
 /// The events of a job and of what belongs to it that the cluster still knows, the oldest first.
-fn of_job(tables: &Tables, job: &Key) -> Vec<JobEvent> {
-    let mut events: Vec<JobEvent> = tables
-        .events
-        .in_namespace(&job.namespace)
-        .filter(|(_, event)| belongs(event, job, tables))
-        .map(|(_, event)| view(event))
+fn of_job(mirrors: &Mirrors, key: &Key, job: &TrainJob) -> Vec<JobEvent> {
+    let events = mirrors.events.find(&event_entry(key));
+    let own = events
+        .iter()
+        .filter(|event| belongs(event, key, job, mirrors));
+    // Another job may have had the name before.
+    let created = job.creation_timestamp().map(|time| time.0);
+    let mut events: Vec<JobEvent> = own
+        .map(|event| view(event))
+        .filter(|event| created.is_none_or(|created| event.time >= created))
         .collect();
     events.sort_by_key(|event| event.time);
     events
 }
 
-fn belongs(event: &Event, job: &Key, tables: &Tables) -> bool {
+fn belongs(event: &Event, key: &Key, job: &TrainJob, mirrors: &Mirrors) -> bool {
     let object = &event.involved_object;
     let kind = object.kind.as_deref().unwrap_or_default();
     let name = object.name.as_deref().unwrap_or_default();
-    if matches!(kind, "TrainJob" | "JobSet") || Kind::of(kind).is_some() {
-        return name == job.name;
+    if kind == "TrainJob" || Kind::of(kind).is_some() {
+        return name == key.name && (object.uid.is_none() || object.uid == job.uid());
+    }
+    if kind == "JobSet" {
+        return name == key.name;
     }
     // Jobs and pods are called `{job}-{role}-…`; a longer job name may begin the same way.
-    let child = |owner: &str| {
-        name.strip_prefix(owner)
-            .is_some_and(|rest| rest.starts_with('-'))
+    let mut longer = possible_owners(name).take_while(|owner| owner.len() > key.name.len());
+    let is_job = |owner: &str| {
+        let owner = Key::new(key.namespace.as_str(), owner);
+        mirrors.train_jobs.get(&owner).is_some()
     };
-    child(&job.name)
-        && !tables
-            .jobs
-            .in_namespace(&job.namespace)
-            .any(|(other, _)| other.name.len() > job.name.len() && child(&other.name))
+    name != key.name && !longer.any(is_job)
 }
 
 fn view(event: &Event) -> JobEvent {
@@ -124,5 +131,48 @@ mod tests {
             .collect();
         let told = merged(many, Vec::new());
         assert_eq!((told.len(), told[0].message.as_str()), (MOST, "200"));
+    }
+
+    #[test]
+    fn a_job_has_its_own_events_and_those_of_its_pods() {
+        let job: TrainJob = serde_json::from_value(serde_json::json!({
+            "metadata": { "name": "a", "namespace": "team", "uid": "new", "resourceVersion": "9",
+                          "creationTimestamp": "1970-01-01T00:01:40Z" },
+            "spec": { "runtimeRef": { "name": "r" } } }))
+        .unwrap();
+        let mirrors = Mirrors::default();
+        let mut other = job.clone();
+        other.metadata.name = Some("a-b".to_owned());
+        mirrors.train_jobs.observe(job.clone());
+        mirrors.train_jobs.observe(other);
+        let told = [
+            ("TrainJob", "a", "new", 100, true),
+            ("TrainJob", "a", "old", 100, false),
+            ("JobSet", "a", "set", 101, true),
+            ("JobSet", "a", "set", 99, false),
+            ("Pod", "a-node-0-0-xyz", "pod", 101, true),
+            ("Pod", "a-node-0-0-xyz", "pod", 99, false),
+            ("Pod", "a-b-node-0-0-xyz", "pod", 101, false),
+            ("Pod", "a-dataset-initializer-0-0-xyz", "pod", 102, true),
+            ("Pod", "ab-node-0-0-xyz", "pod", 101, false),
+        ];
+        for (index, (kind, name, uid, second, _)) in told.iter().enumerate() {
+            let time = Timestamp::from_second(*second).unwrap().to_string();
+            let event = serde_json::json!({
+                "metadata": { "name": format!("e{index}"), "namespace": "team", "resourceVersion": (index + 1).to_string() },
+                "involvedObject": { "kind": kind, "name": name, "uid": uid, "namespace": "team" },
+                "message": index.to_string(), "lastTimestamp": time });
+            mirrors
+                .events
+                .observe(serde_json::from_value(event).unwrap());
+        }
+        let events = of_job(&mirrors, &Key::of(&job), &job);
+        let mut got: Vec<usize> = events
+            .iter()
+            .map(|event| event.message.parse().unwrap())
+            .collect();
+        got.sort_unstable();
+        let want: Vec<usize> = (0..told.len()).filter(|index| told[*index].4).collect();
+        assert_eq!(got, want);
     }
 }

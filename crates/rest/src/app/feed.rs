@@ -76,7 +76,7 @@ pub(crate) async fn follow(
                 if !context.gate.may(&caller, &access).await.unwrap_or(false) {
                     continue;
                 }
-                let job = Job::find(&context.world.read(), &key);
+                let job = Job::find(&context.world.mirrors, &key);
                 if let Some(legacy) = job.as_ref().and_then(|job| job.legacy.as_ref()) {
                     let access = legacy.kind.access("get", &key.namespace);
                     if !context.gate.may(&caller, &access).await.unwrap_or(false) {

@@ -1,19 +1,17 @@
 //! Will it fit? The scheduler's own rules, asked before submitting.
 
-mod queue;
-
-use astrago_plan::fit::{self, Cluster, PodNeed, Waiting};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use astrago_mirror::Mirrors;
+use astrago_plan::fit::{self, Waiting};
+use astrago_plan::queue::Candidate;
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 
-use self::queue::Candidate;
-use super::places::holds_room;
-use super::{Error, Result, create, preview};
+use super::nodes::holds_room;
+use super::{Result, create, preview};
 use crate::context::Context;
 use crate::identity::Caller;
 use crate::model::{Amounts, Cause, Fit, FitVerdict};
 use crate::view;
-use crate::world::Tables;
 
 pub(crate) fn fit(context: &Context, caller: &Caller, body: &Value) -> Result<Fit> {
     let (request, _, made) = create::plan(context, caller, body)?;
@@ -23,38 +21,18 @@ pub(crate) fn fit(context: &Context, caller: &Caller, body: &Value) -> Result<Fi
         .iter()
         .map(|pod| view::of_pod(pod))
         .fold(Amounts::default(), |sum, next| sum.plus(&next));
-    let specs = pods
-        .iter()
-        .filter_map(|pod| pod.spec.as_ref())
-        .map(PodNeed::of);
-    let wanted: Vec<PodNeed> =
-        specs
-            .collect::<Result<_, _>>()
-            .map_err(|error| Error::Internal {
-                operation: "read the pods' needs",
-                source: Box::new(error),
-            })?;
-    let tables = context.world.read();
-    let nodes: Vec<Node> = tables
-        .nodes
-        .iter()
-        .map(|(_, node)| (**node).clone())
-        .collect();
-    let bound: Vec<Pod> = tables.pods.iter().map(|(_, pod)| (**pod).clone()).collect();
-    let cluster = Cluster::of(&nodes, &bound).map_err(|error| Error::Internal {
-        operation: "read the machines",
-        source: Box::new(error),
-    })?;
-    let (total, used) = sums(&tables);
-    let estimate = estimate(context, &tables);
-    let snapshot = queue::snapshot(&tables, cluster, context.now());
-    drop(tables);
+    let mirrors = &context.world.mirrors;
+    let (total, used) = sums(mirrors);
+    let estimate = estimate(context, mirrors);
+    let asked = &request.asked;
     let candidate = Candidate {
-        needs: wanted,
-        priority: request.priority.unwrap_or(0),
-        deadline: request.deadline_seconds,
+        namespace: &asked.namespace,
+        pods: &pods,
+        priority: asked.priority.map(clamped),
+        deadline: asked.deadline_seconds,
     };
-    let (verdict, reason, cause) = told(queue::foresee(snapshot, candidate));
+    let waiting = context.world.line.foresee(&candidate, context.now());
+    let (verdict, reason, cause) = told(waiting);
     let wait_seconds = estimate.filter(|_| verdict == FitVerdict::WouldWait);
     Ok(Fit {
         verdict,
@@ -94,36 +72,37 @@ fn told(waiting: Option<Waiting>) -> (FitVerdict, String, Cause) {
     }
 }
 
-fn sums(tables: &Tables) -> (Amounts, Amounts) {
-    let offers = tables.nodes.iter().filter_map(|(_, node)| {
+fn clamped(priority: i64) -> i32 {
+    i32::try_from(priority).unwrap_or(if priority < 0 { i32::MIN } else { i32::MAX })
+}
+
+/// What all machines offer, and what of it is in use.
+fn sums(mirrors: &Mirrors) -> (Amounts, Amounts) {
+    let sum = |amounts: &mut dyn Iterator<Item = Amounts>| {
+        amounts.fold(Amounts::default(), |sum, next| sum.plus(&next))
+    };
+    let nodes = mirrors.nodes.all();
+    let offers = nodes.iter().filter_map(|node| {
         let status = node.status.as_ref()?;
-        status
-            .allocatable
-            .as_ref()
-            .or(status.capacity.as_ref())
-            .map(Amounts::of)
+        let offer = status.allocatable.as_ref().or(status.capacity.as_ref());
+        offer.map(Amounts::of)
     });
-    let total = offers.fold(Amounts::default(), |sum, next| sum.plus(&next));
-    let bound = tables.pods.iter().filter(|(_, pod)| {
-        holds_room(pod)
-            && pod
-                .spec
-                .as_ref()
-                .is_some_and(|spec| spec.node_name.is_some())
+    let pods = mirrors.pods.all();
+    let bound = pods.iter().filter(|pod| {
+        let spec = pod.spec.as_ref();
+        holds_room(pod) && spec.is_some_and(|spec| spec.node_name.is_some())
     });
-    let used = bound.fold(Amounts::default(), |sum, (_, pod)| {
-        sum.plus(&view::of_pod(pod))
-    });
-    (total, used)
+    (
+        sum(&mut { offers }),
+        sum(&mut bound.map(|pod| view::of_pod(pod))),
+    )
 }
 
 /// When the next running job will end, by its own progress.
-fn estimate(context: &Context, tables: &Tables) -> Option<i64> {
-    let running = tables
-        .jobs
-        .iter()
-        .filter(|(_, job)| !job.is_finished() && !job.is_suspended());
-    let left = running.filter_map(|(_, job)| {
+fn estimate(context: &Context, mirrors: &Mirrors) -> Option<i64> {
+    let jobs = mirrors.train_jobs.all().into_iter();
+    let running = jobs.filter(|job| !job.is_finished() && !job.is_suspended());
+    let left = running.filter_map(|job| {
         let uid = job.metadata.uid.as_deref()?;
         context.logbook.progress(uid)?.remaining_seconds
     });

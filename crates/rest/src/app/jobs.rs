@@ -1,6 +1,7 @@
 //! Reading and changing jobs.
 
 use astrago_api::{TrainJob, TrainingRuntime, conditions, labels};
+use astrago_mirror::Mirrors;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
 use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
 use kube::{Api, ResourceExt};
@@ -11,6 +12,7 @@ use crate::cause::{self, Ending};
 use crate::context::Context;
 use crate::history::Record;
 use crate::identity::{Access, Caller};
+use crate::legacy;
 use crate::legacy::Kind;
 use crate::logbook::{Attempt, recorder};
 use crate::model::{
@@ -19,7 +21,7 @@ use crate::model::{
 };
 use crate::names;
 use crate::view::Job;
-use crate::world::{Key, Tables};
+use crate::world::Key;
 
 /// A job that the caller may see.
 pub(crate) async fn find(context: &Context, caller: &Caller, key: &Key) -> Result<Job> {
@@ -27,10 +29,12 @@ pub(crate) async fn find(context: &Context, caller: &Caller, key: &Key) -> Resul
         .gate
         .demand(caller, &Access::jobs("get", &key.namespace))
         .await?;
-    let mut job = Job::find(&context.world.read(), key);
-    if job.is_none() && exists(context, key).await {
-        context.world.until_known(key).await;
-        job = Job::find(&context.world.read(), key);
+    let mut job = Job::find(&context.world.mirrors, key);
+    if job.is_none()
+        && let Some(unseen) = unseen(context, key).await
+    {
+        context.world.mirrors.train_jobs.observe(unseen);
+        job = Job::find(&context.world.mirrors, key);
     }
     let job = job.ok_or_else(|| Error::no_job(&key.namespace, &key.name))?;
     if let Some(legacy) = &job.legacy {
@@ -40,14 +44,14 @@ pub(crate) async fn find(context: &Context, caller: &Caller, key: &Key) -> Resul
     Ok(job)
 }
 
-/// Whether there is a TrainJob that the watches have not told of yet: another replica, or kubectl, has just made it.
-async fn exists(context: &Context, key: &Key) -> bool {
+/// The TrainJob that the watches have not told of yet: another replica, or kubectl, has just made it.
+async fn unseen(context: &Context, key: &Key) -> Option<TrainJob> {
     // While the API server is away, records of jobs that are gone are not to wait for it.
     if !context.is_connected() {
-        return false;
+        return None;
     }
     let jobs: Api<TrainJob> = Api::namespaced(context.client.clone(), &key.namespace);
-    matches!(jobs.get_metadata_opt(&key.name).await, Ok(Some(_)))
+    jobs.get_opt(&key.name).await.ok().flatten()
 }
 
 /// The record of a job that is gone, if the caller may see it.
@@ -173,12 +177,13 @@ pub(crate) fn usage(context: &Context, job: &Job) -> Usage {
 
 fn waiting(context: &Context, job: &Job) -> Waiting {
     let key = Key::of(&*job.job);
-    let tables = context.world.read();
-    let position = super::places::queued(&tables)
-        .iter()
-        .position(|waiting| waiting.key == key);
+    let order = context
+        .world
+        .line
+        .order(&context.world.mirrors, context.now());
+    let position = order.position(&key);
     Waiting {
-        position: position.and_then(|at| i64::try_from(at + 1).ok()),
+        position: position.and_then(|place| i64::try_from(place).ok()),
         reason: job.message(),
         cause: job.cause(),
     }
@@ -251,11 +256,7 @@ fn failure_by_logs(context: &Context, job: &Job, previous: bool) -> Option<Failu
 /// What happened to a job, the oldest first.
 pub(crate) async fn events(context: &Context, caller: &Caller, key: &Key) -> Result<Vec<JobEvent>> {
     match find(context, caller, key).await {
-        Ok(job) => Ok(super::events::so_far(
-            context,
-            key,
-            &job.job.uid().unwrap_or_default(),
-        )),
+        Ok(job) => Ok(super::events::so_far(context, key, &job.job)),
         Err(Error::NotFound { .. }) => Ok(find_record(context, caller, key).await?.events),
         Err(error) => Err(error),
     }
@@ -264,7 +265,7 @@ pub(crate) async fn events(context: &Context, caller: &Caller, key: &Key) -> Res
 /// A job's manifest as YAML, ready for kubectl.
 pub(crate) async fn manifest(context: &Context, caller: &Caller, key: &Key) -> Result<String> {
     let mut object = match find(context, caller, key).await {
-        Ok(job) => stored(&context.world.read(), key, &job),
+        Ok(job) => stored(&context.world.mirrors, key, &job),
         Err(Error::NotFound { .. }) => find_record(context, caller, key).await?.manifest,
         Err(error) => return Err(error),
     };
@@ -289,9 +290,9 @@ pub(crate) async fn manifest(context: &Context, caller: &Caller, key: &Key) -> R
 }
 
 /// The object that people made.
-pub(crate) fn stored(tables: &Tables, key: &Key, job: &Job) -> Value {
+pub(crate) fn stored(mirrors: &Mirrors, key: &Key, job: &Job) -> Value {
     match &job.legacy {
-        Some(_) => tables.legacy.manifest(key).unwrap_or_default(),
+        Some(_) => legacy::manifest(mirrors, key).unwrap_or_default(),
         None => serde_json::to_value(&*job.job).unwrap_or_default(),
     }
 }
@@ -350,11 +351,11 @@ fn deleted_answer(key: &Key) -> Deleted {
 
 /// The kind of a job of the Training Operator v1; nothing for a TrainJob, and for what we do not know of.
 fn legacy_kind(context: &Context, key: &Key) -> Option<&'static Kind> {
-    let tables = context.world.read();
-    if tables.jobs.get(key).is_some() {
+    let mirrors = &context.world.mirrors;
+    if mirrors.train_jobs.get(key).is_some() {
         return None;
     }
-    tables.legacy.find(key).map(|shown| shown.kind)
+    legacy::kind_of(mirrors, key)
 }
 
 /// Holds a job or lets it go on.

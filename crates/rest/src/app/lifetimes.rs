@@ -7,13 +7,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use astrago_api::{TrainJob, TrainingRuntimeSpec, conditions};
+use astrago_api::{TrainJob, conditions};
+use astrago_mirror::Mirrors;
 use jiff::Timestamp;
 use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, ResourceExt};
 
 use crate::context::Context;
-use crate::world::{Key, Tables};
+use crate::world::Key;
 
 /// How often it is looked.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -35,7 +36,7 @@ pub(crate) async fn run(context: Arc<Context>) {
             continue;
         }
         let now = context.now();
-        let expired = expired(&context.world.read(), now);
+        let expired = expired(&context.world.mirrors, now);
         for (key, uid) in expired {
             delete(&context, &key, &uid).await;
         }
@@ -71,33 +72,28 @@ async fn delete(context: &Context, key: &Key, uid: &str) {
 }
 
 /// The jobs whose time is over.
-fn expired(tables: &Tables, now: Timestamp) -> Vec<(Key, String)> {
-    let jobs = tables.jobs.iter();
-    let due = jobs.filter(|(key, job)| {
-        let ttl = runtime_of(tables, key, job)
-            .and_then(|runtime| astrago_plan::effective_ttl(job, runtime));
-        job.metadata.deletion_timestamp.is_none() && is_due(ttl, finished_at(job), now)
+fn expired(mirrors: &Mirrors, now: Timestamp) -> Vec<(Key, String)> {
+    let jobs = mirrors.train_jobs.all().into_iter();
+    let due = jobs.filter(|job| {
+        job.metadata.deletion_timestamp.is_none()
+            && is_due(ttl(mirrors, job), finished_at(job), now)
     });
-    due.filter_map(|(key, job)| Some((key.clone(), job.uid()?)))
+    due.filter_map(|job| Some((Key::of(&*job), job.uid()?)))
         .collect()
 }
 
-fn runtime_of<'a>(
-    tables: &'a Tables,
-    key: &Key,
-    job: &TrainJob,
-) -> Option<&'a TrainingRuntimeSpec> {
+/// How long the job stays after its end, by its own word or its runtime's.
+fn ttl(mirrors: &Mirrors, job: &TrainJob) -> Option<i32> {
     let reference = &job.spec.runtime_ref;
     if reference.kind() == "TrainingRuntime" {
-        let runtime = tables
-            .runtimes
-            .get(&Key::new(&key.namespace, &reference.name))?;
-        return Some(&runtime.spec);
+        let namespace = job.namespace().unwrap_or_default();
+        let key = Key::new(namespace, reference.name.as_str());
+        let runtime = mirrors.runtimes.get(&key)?;
+        return astrago_plan::effective_ttl(job, &runtime.spec);
     }
-    let runtime = tables
-        .cluster_runtimes
-        .get(&Key::new("", &reference.name))?;
-    Some(&runtime.spec.0)
+    let key = Key::new("", reference.name.as_str());
+    let runtime = mirrors.cluster_runtimes.get(&key)?;
+    astrago_plan::effective_ttl(job, &runtime.spec.0)
 }
 
 /// When the job ended, as its conditions have it.

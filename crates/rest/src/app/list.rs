@@ -1,11 +1,12 @@
 //! Lists of jobs: filtered, sorted, in pages.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use astrago_api::TrainJob;
+use astrago_mirror::Mirrors;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::core::{Expression, Selector, SelectorExt};
@@ -13,6 +14,7 @@ use kube::core::{Expression, Selector, SelectorExt};
 use super::{Error, Result, jobs};
 use crate::context::Context;
 use crate::identity::{Access, Caller};
+use crate::legacy;
 use crate::model::{JobList, JobState, JobSummary};
 use crate::view::Job;
 use crate::world::Key;
@@ -112,18 +114,11 @@ pub(crate) async fn list(context: &Context, caller: &Caller, filter: &Filter) ->
         return Ok(plain(context, filter, &namespaces));
     }
     let mut items: Vec<JobSummary> = {
-        let tables = context.world.read();
-        let keys: Vec<Key> = match &filter.namespace {
-            Some(namespace) => tables
-                .jobs
-                .in_namespace(namespace)
-                .map(|(key, _)| key.clone())
-                .collect(),
-            None => tables.jobs.iter().map(|(key, _)| key.clone()).collect(),
-        };
-        keys.iter()
-            .filter(|key| namespaces.may(&key.namespace))
-            .filter_map(|key| Job::find(&tables, key))
+        let mirrors = &context.world.mirrors;
+        let jobs = train_jobs(mirrors, filter.namespace.as_deref());
+        let keys = jobs.iter().map(|job| Key::of(&**job));
+        keys.filter(|key| namespaces.may(&key.namespace))
+            .filter_map(|key| Job::find(mirrors, &key))
             .filter(|job| filter.labels.matches(job.job.labels()))
             .map(|job| jobs::summary(context, &job))
             .collect()
@@ -157,24 +152,23 @@ pub(crate) async fn list(context: &Context, caller: &Caller, filter: &Filter) ->
 
 /// A page of a list that its jobs' names and ages decide: only the jobs on the page are looked at.
 fn plain(context: &Context, filter: &Filter, namespaces: &Readable) -> JobList {
-    let tables = context.world.read();
-    let named = filter.namespace.as_deref();
-    let mut keys: Vec<(Timestamp, &Key)> = match named {
-        Some(namespace) => tables.jobs.in_namespace(namespace).map(dated).collect(),
-        None => tables.jobs.iter().map(dated).collect(),
-    };
+    let mirrors = &context.world.mirrors;
+    let jobs = train_jobs(mirrors, filter.namespace.as_deref());
+    let mut keys: Vec<(Timestamp, Key)> = jobs.iter().map(|job| dated(job)).collect();
     keys.retain(|(_, key)| namespaces.may(&key.namespace));
     match filter.sort {
         Sort::Oldest => keys.sort_unstable(),
-        Sort::Name => keys.sort_unstable_by_key(|(_, key)| (&key.name, &key.namespace)),
+        Sort::Name => keys.sort_unstable_by(|(_, one), (_, other)| {
+            (&one.name, &one.namespace).cmp(&(&other.name, &other.namespace))
+        }),
         Sort::Newest | Sort::State | Sort::Duration => {
-            keys.sort_unstable_by_key(|(created, key)| (Reverse(*created), *key));
+            keys.sort_unstable_by(|(one, its), (other, theirs)| (other, its).cmp(&(one, theirs)));
         }
     }
     let (range, next_page) = page(filter, keys.len());
     let items = keys[range]
         .iter()
-        .filter_map(|(_, key)| Job::find(&tables, key))
+        .filter_map(|(_, key)| Job::find(mirrors, key))
         .map(|job| jobs::summary(context, &job));
     JobList {
         items: items.collect(),
@@ -183,9 +177,19 @@ fn plain(context: &Context, filter: &Filter, namespaces: &Readable) -> JobList {
     }
 }
 
-fn dated<'table>((key, job): (&'table Key, &Arc<TrainJob>)) -> (Timestamp, &'table Key) {
+fn dated(job: &TrainJob) -> (Timestamp, Key) {
     let created = job.creation_timestamp();
-    (created.map_or(Timestamp::UNIX_EPOCH, |time| time.0), key)
+    (
+        created.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+        Key::of(job),
+    )
+}
+
+fn train_jobs(mirrors: &Mirrors, namespace: Option<&str>) -> Vec<Arc<TrainJob>> {
+    match namespace {
+        Some(namespace) => mirrors.train_jobs.in_namespace(namespace),
+        None => mirrors.train_jobs.all(),
+    }
 }
 
 /// The part of a list of so many that is on the wanted page, and the page after it.
@@ -201,7 +205,7 @@ async fn legacy(
     caller: &Caller,
     namespace: Option<&str>,
 ) -> Result<Vec<JobSummary>> {
-    let jobs = context.world.read().legacy.list(namespace);
+    let jobs = legacy::list(&context.world.mirrors, namespace);
     let mut rights: HashMap<(String, &str), bool> = HashMap::new();
     let mut seen = Vec::new();
     for (key, shown) in jobs {
@@ -216,7 +220,7 @@ async fn legacy(
             may
         };
         if may {
-            let job = Job::legacy(&context.world.read(), &key, shown);
+            let job = Job::legacy(&context.world.mirrors, &key, shown);
             seen.push(jobs::summary(context, &job));
         }
     }
@@ -247,32 +251,19 @@ pub(crate) async fn readable(
             known: HashMap::new(),
         });
     }
-    let asked: Vec<String> = match namespace {
-        Some(namespace) => {
-            context
-                .gate
-                .demand(caller, &Access::jobs("list", namespace))
-                .await?;
-            return Ok(Readable {
-                all: false,
-                known: [(namespace.to_owned(), true)].into(),
-            });
-        }
-        None => context
-            .world
-            .read()
-            .namespaces
-            .iter()
-            .map(|(key, _)| key.name.clone())
-            .collect(),
-    };
+    if let Some(namespace) = namespace {
+        let access = Access::jobs("list", namespace);
+        context.gate.demand(caller, &access).await?;
+        return Ok(Readable {
+            all: false,
+            known: [(namespace.to_owned(), true)].into(),
+        });
+    }
     let mut known = HashMap::new();
-    for namespace in asked {
-        let may = context
-            .gate
-            .may(caller, &Access::jobs("list", &namespace))
-            .await?;
-        known.insert(namespace, may);
+    for namespace in context.world.mirrors.namespaces.all() {
+        let namespace = namespace.name_any();
+        let access = Access::jobs("list", &namespace);
+        known.insert(namespace, context.gate.may(caller, &access).await?);
     }
     Ok(Readable { all: false, known })
 }

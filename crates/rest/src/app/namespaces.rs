@@ -6,15 +6,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{ObjectMeta, PostParams};
+use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
+use kube::api::{ListParams, ObjectMeta, PostParams};
 use kube::{Api, ResourceExt};
 
-use super::{Error, Result};
+use super::{Error, Result, list, quotas};
 use crate::context::Context;
 use crate::form::name;
 use crate::identity::Caller;
-use crate::model::Refusal;
+use crate::model::{self, Refusal};
 use crate::names;
 use crate::world::Key;
 
@@ -35,16 +35,39 @@ pub(crate) enum Purpose {
     Other,
 }
 
+/// The namespaces that the caller may see, with their quotas.
+pub(crate) async fn visible(context: &Context, caller: &Caller) -> Result<Vec<model::Namespace>> {
+    let readable = list::readable(context, caller, None).await?;
+    let quotas: Api<ResourceQuota> = Api::all(context.client.clone());
+    let quotas = quotas
+        .list(&ListParams::default())
+        .await
+        .map_err(|error| Error::cluster("read the quotas", error))?;
+    let mirrors = &context.world.mirrors;
+    let namespaces = mirrors.namespaces.all();
+    let named = namespaces.iter().map(|known| (known.name_any(), known));
+    let visible = named.filter(|(name, _)| readable.may(name));
+    Ok(visible
+        .map(|(name, namespace)| model::Namespace {
+            user: namespace.labels().get(names::USER).cloned(),
+            jobs: mirrors.train_jobs.in_namespace(&name).len(),
+            quota: quotas
+                .iter()
+                .find(|quota| quota.namespace().as_ref() == Some(&name))
+                .map(quotas::view),
+            name,
+        })
+        .collect())
+}
+
 /// The namespace in which the caller's jobs run unless they say otherwise. Another that they made, or
 /// that was made for them, never becomes it.
 pub(crate) fn own(context: &Context, caller: &Caller) -> Option<String> {
     let user = caller.label().ok()?;
-    let tables = context.world.read();
-    let theirs = tables
-        .namespaces
-        .iter()
-        .map(|(_, namespace)| &**namespace)
-        .filter(|namespace| namespace.labels().get(names::USER) == Some(&user));
+    let mirrors = &context.world.mirrors;
+    let namespaces = mirrors.namespaces.all();
+    let theirs = namespaces.iter().map(|namespace| &**namespace);
+    let theirs = theirs.filter(|namespace| namespace.labels().get(names::USER) == Some(&user));
     let found = home(theirs, &user, caller.is_admin());
     found.or_else(|| natural(&user).ok().filter(|_| !caller.is_admin()))
 }
@@ -70,7 +93,7 @@ fn home<'table>(
 pub(crate) async fn create(context: &Context, caller: &Caller, namespace: &str) -> Result<()> {
     name::check_label(namespace).map_err(|message| Error::invalid("name", message))?;
     let key = Key::new("", namespace);
-    if context.world.read().namespaces.get(&key).is_some() {
+    if context.world.mirrors.namespaces.get(&key).is_some() {
         return Err(Error::Conflict(format!(
             "there is already a namespace {namespace:?}"
         )));
@@ -81,7 +104,7 @@ pub(crate) async fn create(context: &Context, caller: &Caller, namespace: &str) 
     ensure(context, caller, namespace, &user).await?;
     // Whoever made it is to see it; a watch that is broken must not keep them, though.
     let seen = async {
-        while context.world.read().namespaces.get(&key).is_none() {
+        while context.world.mirrors.namespaces.get(&key).is_none() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
@@ -102,13 +125,8 @@ pub(crate) async fn ensure(
             message: format!("{namespace:?} belongs to the system"),
         });
     }
-    let known = context
-        .world
-        .read()
-        .namespaces
-        .get(&Key::new("", namespace))
-        .cloned();
-    if let Some(known) = known {
+    let namespaces = &context.world.mirrors.namespaces;
+    if let Some(known) = namespaces.get(&Key::new("", namespace)) {
         return check_owner(&known, user);
     }
     if !caller.is_admin() && !is_natural(namespace, user) {

@@ -66,17 +66,17 @@ pub(super) fn plan(
             operation: "read our own TrainJob",
             source: Box::new(error),
         })?;
-    let tables = context.world.read();
-    let runtime = tables
+    let mirrors = &context.world.mirrors;
+    let runtime = mirrors
         .cluster_runtimes
-        .get(&Key::new("", &request.runtime))
+        .get(&Key::new("", &request.framework.runtime))
         .ok_or_else(|| {
             Error::invalid(
                 "framework",
-                format!("there is no runtime {:?}", request.runtime),
+                format!("there is no runtime {:?}", request.framework.runtime),
             )
         })?;
-    let planned = astrago_plan::preview(&job, Runtime::from(&**runtime), &context.plan);
+    let planned = astrago_plan::preview(&job, Runtime::from(&*runtime), &context.plan);
     planned.map_err(|errors| {
         Error::Invalid(
             errors

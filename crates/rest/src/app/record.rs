@@ -12,7 +12,7 @@ use crate::world::Key;
 
 /// Writes the record of a job as it is now.
 pub(crate) async fn write(context: &Context, key: &Key) {
-    let Some(job) = Job::find(&context.world.read(), key) else {
+    let Some(job) = Job::find(&context.world.mirrors, key) else {
         return;
     };
     let uid = job.job.uid().unwrap_or_default();
@@ -24,8 +24,8 @@ pub(crate) async fn write(context: &Context, key: &Key) {
     } else {
         code_of(context, key).await
     };
-    let manifest = jobs::stored(&context.world.read(), key, &job);
-    let events = events::so_far(context, key, &uid);
+    let manifest = jobs::stored(&context.world.mirrors, key, &job);
+    let events = events::so_far(context, key, &job.job);
     let ledger = context.ledger.note(&context.history, &job, context.now());
     let record = Record {
         detail,

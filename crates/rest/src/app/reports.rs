@@ -24,6 +24,10 @@ pub(crate) enum Error {
     Unauthenticated,
     #[error("this token may not report for TrainJob {0:?}")]
     Forbidden(String),
+    #[error("{0}")]
+    NotFound(&'static str),
+    #[error("the report is larger than {0} bytes")]
+    TooLarge(usize),
     #[error("the report is not what is expected: {0}")]
     Malformed(String),
     #[error("too many reports; come back in {0} s")]
@@ -121,8 +125,8 @@ fn check(context: &Context, key: &Key, user: &UserInfo) -> Result<(), Error> {
     let Some(pod) = pod else {
         return Ok(());
     };
-    let tables = context.world.read();
-    let pod = tables.pods.get(&Key::new(&key.namespace, pod));
+    let mirrors = &context.world.mirrors;
+    let pod = mirrors.pods.get(&Key::new(&key.namespace, pod));
     // A pod that is not known here yet was known to the API server a moment ago.
     let foreign = pod.is_some_and(|pod| pod.labels().get(labels::JOBSET_NAME) != Some(&key.name));
     if foreign { Err(forbidden()) } else { Ok(()) }

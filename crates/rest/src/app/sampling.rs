@@ -43,13 +43,8 @@ pub(crate) async fn of_machine(
     name: &str,
 ) -> Result<UsageOverTime> {
     list::readable(context, caller, None).await?;
-    if context
-        .world
-        .read()
-        .nodes
-        .get(&Key::new("", name))
-        .is_none()
-    {
+    let nodes = &context.world.mirrors.nodes;
+    if nodes.get(&Key::new("", name)).is_none() {
         return Err(Error::NotFound {
             kind: "node",
             name: name.to_owned(),
@@ -135,20 +130,20 @@ struct ContainerMeasurement {
 async fn measure(context: &Context) -> kube::Result<Vec<Sample>> {
     let (pods, nodes) = tokio::try_join!(ask(context, "pods"), ask(context, "nodes"))?;
     let now = context.now();
-    let tables = context.world.read();
+    let mirrors = &context.world.mirrors;
     let mut samples = Vec::new();
     for pod in pods.items {
         let key = Key {
             namespace: pod.metadata.namespace,
             name: pod.metadata.name,
         };
-        let Some(owner) = tables.pods.get(&key) else {
+        let Some(owner) = mirrors.pods.get(&key) else {
             continue;
         };
         let Some(job) = owner.labels().get(astrago_api::labels::JOBSET_NAME) else {
             continue;
         };
-        let Some(job) = Job::find(&tables, &Key::new(&key.namespace, job)) else {
+        let Some(job) = Job::find(mirrors, &Key::new(&key.namespace, job)) else {
             continue;
         };
         let rank = job

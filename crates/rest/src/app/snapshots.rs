@@ -16,7 +16,7 @@ use super::belongings::owner_reference;
 use super::{Error, Result, jobs, namespaces, record, upkeep};
 use crate::context::Context;
 use crate::form::code::{self, Files};
-use crate::form::{Code, Delivery, JobRequest, name};
+use crate::form::{Code, Delivery, JobRequest, SCRIPTS, name};
 use crate::identity::{Access, Caller};
 use crate::model::SnapshotInfo;
 use crate::names;
@@ -122,23 +122,21 @@ pub(crate) async fn code(context: &Context, caller: &Caller, key: &Key) -> Resul
 /// Looks up the snapshot that a request names, in the request's own namespace and nowhere else, and
 /// decides how it reaches the nodes.
 pub(super) fn resolve(context: &Context, request: &mut JobRequest) -> Result<()> {
-    let Code::Snapshot { digest, entry } = &request.code else {
+    let Code::Snapshot(digest) = &request.code else {
         return Ok(());
     };
-    let namespace = &request.namespace;
+    let asked = &request.asked;
+    let namespace = &asked.namespace;
     let listing = find(context, namespace, digest)?.ok_or_else(|| {
         let message = format!(
             "there is no snapshot {digest} in namespace {namespace:?}; upload it with POST /api/snapshots"
         );
         Error::invalid("snapshot", message)
     })?;
-    if !request.own_command || entry.is_some() {
-        let entry =
-            code::entry(&listing, entry.as_deref()).map_err(|field| Error::Invalid(vec![field]))?;
-        if !request.own_command {
-            let interpreter = request.framework.interpreter();
-            request.command = code::start(interpreter, request.processes, &entry);
-        }
+    if asked.command.is_none() || asked.entry.is_some() {
+        let entry = code::entry(&listing, asked.entry.as_deref());
+        let entry = entry.map_err(|field| Error::Invalid(vec![field]))?;
+        request.script = format!("{SCRIPTS}/{entry}");
     }
     request.delivery = Some(delivery(context, namespace, digest, &listing)?);
     Ok(())
@@ -198,12 +196,12 @@ pub(super) async fn share(context: &Context, mut map: ConfigMap, job: &str, uid:
 pub(super) async fn adopt(context: &Context) -> Result<()> {
     let failed = |error| Error::cluster("look after the code that jobs share", error);
     let mut users: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for (key, job) in context.world.read().jobs.iter() {
+    for job in context.world.mirrors.train_jobs.all() {
+        let key = Key::of(&*job);
         let digest = job.annotations().get(names::SNAPSHOT);
         if let Some(digest) = digest.and_then(|digest| digest.parse::<Digest>().ok()) {
-            let job = (key.name.clone(), job.uid());
-            let place = (key.namespace.clone(), digest);
-            users.entry(place).or_default().push(job);
+            let place = (key.namespace, digest);
+            users.entry(place).or_default().push((key.name, job.uid()));
         }
     }
     let all: Api<ConfigMap> = Api::all(context.client.clone());
@@ -281,9 +279,9 @@ pub(super) fn expire(context: &Context) {
             return;
         }
     };
-    for (key, job) in context.world.read().jobs.iter() {
+    for job in context.world.mirrors.train_jobs.all() {
         let digest = job.annotations().get(names::SNAPSHOT).cloned();
-        used.extend(digest.map(|digest| (key.namespace.clone(), digest)));
+        used.extend(digest.map(|digest| (job.namespace().unwrap_or_default(), digest)));
     }
     match context.snapshots.sweep(&used) {
         Ok(0) => {}

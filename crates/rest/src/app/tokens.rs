@@ -92,7 +92,7 @@ pub(crate) async fn create(
         )));
     }
     let token = crate::random_text(40);
-    let digest = crate::hexadecimal(&Sha256::digest(token.as_bytes()));
+    let digest = hex::encode(Sha256::digest(token.as_bytes()));
     let mut data = vec![
         ("user", user.clone()),
         ("groups", if groups { MASTERS } else { "" }.to_owned()),

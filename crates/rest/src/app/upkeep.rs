@@ -67,12 +67,9 @@ where
         }
         let (name, kind) = (object.name_any(), K::kind(&()));
         let api: Api<K> = Api::namespaced(context.client.clone(), &namespace);
-        let owner = context
-            .world
-            .read()
-            .jobs
-            .get(&Key::new(&namespace, &job))
-            .and_then(|job| job.uid());
+        let jobs = &context.world.mirrors.train_jobs;
+        let owner = jobs.get(&Key::new(&namespace, &job));
+        let owner = owner.and_then(|job| job.uid());
         if let Some(owner) = owner_reference(&job, owner) {
             let patch = Patch::Merge(json!({ "metadata": { "ownerReferences": [owner] } }));
             api.patch(&name, &PatchParams::default(), &patch).await?;

@@ -76,7 +76,7 @@ pub(crate) async fn add(
     }
     namespaces::make(context, &namespace, &user, &user, Purpose::Home).await?;
     let token = crate::random_text(40);
-    let digest = crate::hexadecimal(&Sha256::digest(token.as_bytes()));
+    let digest = hex::encode(Sha256::digest(token.as_bytes()));
     let groups = if wanted.admin { MASTERS } else { "" };
     let data = [
         ("user", user.as_str()),

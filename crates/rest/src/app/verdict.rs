@@ -17,7 +17,7 @@ use crate::world::Key;
 /// A verdict against it may rest on any node. One for it waits for the logs of all that have ended: the first may
 /// only have lost its peer.
 pub(crate) async fn give(context: &Context, key: &Key, pod: &Pod) {
-    let Some(job) = Job::find(&context.world.read(), key) else {
+    let Some(job) = Job::find(&context.world.mirrors, key) else {
         return;
     };
     let asked = job.job.annotations().get(labels::RETRY).map(String::as_str);

@@ -188,8 +188,8 @@ async fn demand(context: &Context, caller: &Caller, namespace: &str) -> Result<(
 }
 
 fn uid_of(context: &Context, namespace: &str) -> Option<String> {
-    let tables = context.world.read();
-    tables.namespaces.get(&Key::new("", namespace))?.uid()
+    let mirrors = &context.world.mirrors;
+    mirrors.namespaces.get(&Key::new("", namespace))?.uid()
 }
 
 /// Looks at a job's record for something that its namespace wants to be told.
@@ -289,12 +289,9 @@ fn delivery(stored: &Stored, notification: &Notification) -> Result<Delivery> {
 /// Sends what is due until the context stops.
 pub(crate) async fn run(context: Arc<Context>) {
     // What came to its end while nobody looked is noticed now.
-    let keys: Vec<Key> = {
-        let tables = context.world.read();
-        tables.jobs.iter().map(|(key, _)| key.clone()).collect()
-    };
-    for key in keys {
-        let job = crate::view::Job::find(&context.world.read(), &key);
+    for job in context.world.mirrors.train_jobs.all() {
+        let key = Key::of(&*job);
+        let job = crate::view::Job::find(&context.world.mirrors, &key);
         if let Some(job) = job {
             notice(&context, &super::jobs::summary(&context, &job));
         }

@@ -12,9 +12,8 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
-use super::fields::Fields;
-use super::{JobRequest, MIN_MEMORY, Volume, read_quantity, volumes};
-use crate::model::FieldError;
+use super::{JobRequest, Mistakes, sizes, volumes};
+use crate::model::CreateRequest;
 use crate::names;
 
 /// Where the checkpoints of a job appear in its containers.
@@ -28,52 +27,41 @@ const VOLUME: &str = "checkpoints";
 
 const DEFAULT_SIZE: &str = "10Gi";
 
-/// A place for checkpoints.
-#[derive(Clone, Debug)]
-pub(crate) struct Checkpoint {
-    pub(crate) size: String,
-}
-
-/// Reads `checkpoint` and `checkpoint_size`, and keeps their place free of other volumes.
-pub(super) fn read(
-    fields: &mut Fields<'_>,
-    env: &[(String, String)],
-    others: &[Volume],
-    errors: &mut Vec<FieldError>,
-) -> Option<Checkpoint> {
-    let wanted = fields.boolean("checkpoint", errors).unwrap_or(false);
-    let size = read_quantity(fields, "checkpoint_size", MIN_MEMORY, errors);
-    if !wanted {
+/// Keeps the place of the checkpoints free of other volumes.
+pub(super) fn check(asked: &CreateRequest, mistakes: &mut Mistakes) {
+    let size = asked.checkpoint_size.as_deref();
+    sizes::check_amount("checkpoint_size", size, sizes::MIN_MEMORY, mistakes);
+    if asked.checkpoint != Some(true) {
         if size.is_some() {
-            let message = "needs checkpoint to be true";
-            errors.push(FieldError::new("checkpoint_size", message));
+            mistakes.push("checkpoint_size", "needs checkpoint to be true");
         }
-        return None;
+        return;
     }
-    for (index, volume) in others.iter().enumerate() {
+    for (index, volume) in asked.volumes.iter().enumerate() {
         if volume.name == VOLUME {
             let message = format!("{VOLUME:?} is used by checkpoint");
-            errors.push(FieldError::new(format!("volumes[{index}].name"), message));
+            mistakes.push(format!("volumes[{index}].name"), message);
         }
         if volumes::overlap(&volume.mount_path, DIRECTORY) {
             let path = &volume.mount_path;
             let message = format!("{path} overlaps with {DIRECTORY}, which checkpoint uses");
-            let field = format!("volumes[{index}].mountPath");
-            errors.push(FieldError::new(field, message));
+            mistakes.push(format!("volumes[{index}].mountPath"), message);
         }
     }
-    if let Some(index) = env.iter().position(|(name, _)| name == VARIABLE) {
+    if let Some(index) = asked.env_vars.iter().position(|one| one.name == VARIABLE) {
         let message = format!("{VARIABLE} is set by checkpoint");
-        errors.push(FieldError::new(format!("env_vars[{index}].name"), message));
+        mistakes.push(format!("env_vars[{index}].name"), message);
     }
-    Some(Checkpoint {
-        size: size.map_or_else(|| DEFAULT_SIZE.to_owned(), |(text, _)| text),
-    })
 }
 
 /// The claim of the job called `name`.
 pub(super) fn claim(request: &JobRequest, name: &str) -> Option<PersistentVolumeClaim> {
-    let checkpoint = request.checkpoint.as_ref()?;
+    request.asked.checkpoint.filter(|wanted| *wanted)?;
+    let size = request
+        .asked
+        .checkpoint_size
+        .as_deref()
+        .unwrap_or(DEFAULT_SIZE);
     let labels = [
         (names::MANAGED_BY.to_owned(), names::ASTRAGO.to_owned()),
         (names::JOB.to_owned(), name.to_owned()),
@@ -84,11 +72,11 @@ pub(super) fn claim(request: &JobRequest, name: &str) -> Option<PersistentVolume
         1 => "ReadWriteOnce",
         _ => "ReadWriteMany",
     };
-    let size = ("storage".to_owned(), Quantity(checkpoint.size.clone()));
+    let size = ("storage".to_owned(), Quantity(size.to_owned()));
     Some(PersistentVolumeClaim {
         metadata: ObjectMeta {
             name: Some(claim_name(name)),
-            namespace: Some(request.namespace.clone()),
+            namespace: Some(request.asked.namespace.clone()),
             labels: Some(labels.into()),
             ..ObjectMeta::default()
         },

@@ -7,9 +7,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
-use super::fields::Fields;
-use super::{SCRIPTS, checked};
-use crate::model::{FieldError, Refusal};
+use super::{JobRequest, Mistakes};
+use crate::model::{CreateRequest, FieldError, Refusal};
 use crate::names;
 use crate::snapshot::{Digest, Listing};
 
@@ -28,29 +27,14 @@ const ENTRIES: [&str; 2] = ["train.py", "main.py"];
 /// Where the training code comes from.
 #[derive(Clone, Debug)]
 pub(crate) enum Code {
-    /// The text of `train.py`.
-    Inline(String),
+    /// The request has the text of `train.py`.
+    Inline,
     /// A folder that was uploaded before.
-    Snapshot {
-        digest: Digest,
-        entry: Option<String>,
-    },
+    Snapshot(Digest),
     /// A repository that is cloned before the training starts.
-    Git(Git),
+    Git,
     /// The image brings it.
     Image,
-}
-
-/// What is fetched from where.
-#[derive(Clone, Debug)]
-pub(crate) struct Git {
-    repository: String,
-    branch: Option<String>,
-    /// A branch, tag or full commit.
-    revision: Option<String>,
-    depth: Option<i64>,
-    /// The Secret with `username` and `password`, or with `ssh-privatekey`.
-    secret: Option<String>,
 }
 
 /// How a snapshot reaches the nodes.
@@ -106,145 +90,140 @@ pub(crate) fn entry(listing: &Listing, asked: Option<&str>) -> Result<String, Fi
     })
 }
 
-pub(super) fn read(
-    fields: &mut Fields<'_>,
-    has_command: bool,
-    errors: &mut Vec<FieldError>,
-) -> Option<Code> {
-    let git = read_git(fields, errors);
-    let snapshot = fields
-        .text("snapshot", errors)
-        .and_then(|text| checked(fields, "snapshot", text.parse::<Digest>(), errors));
-    let entry = fields.text("entry", errors).map(str::to_owned);
+pub(super) fn check(asked: &CreateRequest, mistakes: &mut Mistakes) -> Option<Code> {
+    check_git(asked, mistakes);
+    check_arguments(asked, mistakes);
     let given = [
-        ("git_repository", git.is_some()),
-        ("snapshot", snapshot.is_some()),
-        ("training_code", fields.take("training_code").is_some()),
+        ("git_repository", &asked.git_repository),
+        ("snapshot", &asked.snapshot),
+        ("training_code", &asked.training_code),
     ];
-    let mut given = given
-        .iter()
-        .filter(|(_, given)| *given)
-        .map(|(name, _)| *name);
-    if let (Some(first), Some(second)) = (given.next(), given.next()) {
-        let message = format!("give either {second} or {first}, not both");
-        errors.push(FieldError::new(second, message));
+    let mut given = given.iter().filter(|(_, given)| given.is_some());
+    if let (Some((first, _)), Some((second, _))) = (given.next(), given.next()) {
+        mistakes.push(
+            *second,
+            format!("give either {second} or {first}, not both"),
+        );
     }
-    if entry.is_some() && snapshot.is_none() {
-        errors.push(FieldError::new("entry", "needs snapshot"));
+    if asked.entry.is_some() && asked.snapshot.is_none() {
+        mistakes.push("entry", "needs snapshot");
     }
-    if let Some(git) = git {
-        return Some(Code::Git(git));
+    if asked.git_repository.is_some() {
+        return Some(Code::Git);
     }
-    if let Some(digest) = snapshot {
-        return Some(Code::Snapshot { digest, entry });
+    if let Some(snapshot) = &asked.snapshot {
+        return mistakes
+            .check("snapshot", snapshot.parse())
+            .map(Code::Snapshot);
     }
-    if fields.take("snapshot").is_some() {
-        // It was given and is wrong; that is one mistake, not two.
+    if mistakes.has("snapshot") || mistakes.has("git_repository") {
+        // It was given and has the wrong type; that is one mistake, not two.
         return None;
     }
-    read_text(fields, has_command, errors)
+    check_text(asked, mistakes)
 }
 
-fn read_text(
-    fields: &mut Fields<'_>,
-    has_command: bool,
-    errors: &mut Vec<FieldError>,
-) -> Option<Code> {
+fn check_text(asked: &CreateRequest, mistakes: &mut Mistakes) -> Option<Code> {
+    let Some(code) = &asked.training_code else {
+        mistakes.push("training_code", Refusal::Required);
+        return None;
+    };
     // An image may bring its code, but then the request says so by an explicit empty string.
-    if has_command && fields.take("training_code").and_then(Value::as_str) == Some("") {
+    if code.is_empty() && asked.command.is_some() {
         return Some(Code::Image);
     }
-    let code = fields.required_text("training_code", errors)?;
+    if code.trim().is_empty() {
+        mistakes.push("training_code", Refusal::Empty);
+    }
     if code.len() > MAX_CODE_BYTES {
-        errors.push(FieldError::new(
-            "training_code",
-            format!(
-                "has {} bytes and may have {MAX_CODE_BYTES}; put larger projects into a git repository, \
-                 a volume or an image",
-                code.len()
-            ),
-        ));
+        let message = format!(
+            "has {} bytes and may have {MAX_CODE_BYTES}; put larger projects into a git repository, \
+             a volume or an image",
+            code.len()
+        );
+        mistakes.push("training_code", message);
     }
     if code.contains('\0') {
-        errors.push(FieldError::new(
+        mistakes.push(
             "training_code",
             "must be text, and contains a NUL character",
-        ));
+        );
     }
-    Some(Code::Inline(code.to_owned()))
+    Some(Code::Inline)
 }
 
-fn read_git(fields: &mut Fields<'_>, errors: &mut Vec<FieldError>) -> Option<Git> {
-    let repository = fields.text("git_repository", errors);
-    let git = Git {
-        repository: repository.unwrap_or_default().to_owned(),
-        branch: fields.text("git_branch", errors).map(str::to_owned),
-        revision: fields.text("git_revision", errors).map(str::to_owned),
-        depth: fields.integer("git_depth", 0..=1_000_000, errors),
-        secret: fields
-            .text("git_secret", errors)
-            .filter(|secret| {
-                let name = super::name::check_subdomain(secret);
-                checked(fields, "git_secret", name, errors).is_some()
-            })
-            .map(str::to_owned),
-    };
-    let Some(repository) = repository else {
+/// The most that all arguments of a script may have together: the kernel takes 128 KiB for one, and the whole command
+/// is one.
+const MAX_ARGUMENT_BYTES: usize = 64 * 1024;
+
+fn check_arguments(asked: &CreateRequest, mistakes: &mut Mistakes) {
+    for (index, argument) in asked.arguments.iter().enumerate() {
+        if argument.contains('\0') {
+            mistakes.push(
+                format!("arguments[{index}]"),
+                "must not contain a NUL character",
+            );
+        }
+    }
+    if asked.arguments.iter().map(String::len).sum::<usize>() > MAX_ARGUMENT_BYTES {
+        mistakes.push(
+            "arguments",
+            format!("may have {MAX_ARGUMENT_BYTES} bytes together"),
+        );
+    }
+}
+
+fn check_git(asked: &CreateRequest, mistakes: &mut Mistakes) {
+    if let Some(secret) = &asked.git_secret {
+        mistakes.check("git_secret", super::name::check_subdomain(secret));
+    }
+    let Some(repository) = &asked.git_repository else {
         let given = [
-            ("git_branch", git.branch.is_some()),
-            ("git_revision", git.revision.is_some()),
-            ("git_depth", git.depth.is_some()),
-            ("git_secret", git.secret.is_some()),
+            ("git_branch", asked.git_branch.is_some()),
+            ("git_revision", asked.git_revision.is_some()),
+            ("git_depth", asked.git_depth.is_some()),
+            ("git_secret", asked.git_secret.is_some()),
         ];
         for (name, _) in given.iter().filter(|(_, given)| *given) {
-            errors.push(FieldError::new(*name, "needs git_repository"));
+            mistakes.push(*name, "needs git_repository");
         }
-        return None;
+        return;
     };
-    if !["https://", "http://", "ssh://", "git@", "file://"]
-        .iter()
-        .any(|scheme| repository.starts_with(scheme))
-    {
-        errors.push(FieldError::new(
-            "git_repository",
-            Refusal::Url {
-                right: "https://host/group/project.git",
-            },
-        ));
+    let schemes = ["https://", "http://", "ssh://", "git@", "file://"];
+    if !schemes.iter().any(|scheme| repository.starts_with(scheme)) {
+        let right = "https://host/group/project.git";
+        mistakes.push("git_repository", Refusal::Url { right });
     }
-    if git.branch.is_some() && git.revision.is_some() {
+    if asked.git_branch.is_some() && asked.git_revision.is_some() {
         let message = "give either git_branch or git_revision, not both";
-        errors.push(FieldError::new("git_revision", message));
+        mistakes.push("git_revision", message);
     }
-    Some(git)
 }
 
-impl Git {
-    /// The variables of the init container that fetches the code.
-    pub(super) fn environment(&self) -> Vec<Value> {
-        let depth = self.depth.map(|depth| depth.to_string());
-        let plain = [
-            ("GIT_SYNC_REPO", Some(&self.repository)),
-            ("GIT_SYNC_BRANCH", self.branch.as_ref()),
-            ("GIT_SYNC_REV", self.revision.as_ref()),
-            ("GIT_SYNC_DEPTH", depth.as_ref()),
-        ];
-        let plain = plain
-            .into_iter()
-            .filter_map(|(name, value)| Some(json!({ "name": name, "value": value? })));
-        // The keys that Kubernetes gives to Secrets for basic authentication and for ssh.
-        let keys = [
-            ("GIT_SYNC_USERNAME", "username"),
-            ("GIT_SYNC_PASSWORD", "password"),
-            ("GIT_SYNC_SSH_KEY", "ssh-privatekey"),
-            ("GIT_SYNC_KNOWN_HOSTS", "known_hosts"),
-        ];
-        let secret = keys.into_iter().filter_map(|(name, key)| {
-            let key = json!({ "name": self.secret.as_ref()?, "key": key, "optional": true });
-            Some(json!({ "name": name, "valueFrom": { "secretKeyRef": key } }))
-        });
-        plain.chain(secret).collect()
-    }
+/// The variables of the init container that fetches the code.
+pub(super) fn git_environment(asked: &CreateRequest) -> Vec<Value> {
+    let depth = asked.git_depth.map(|depth| depth.to_string());
+    let plain = [
+        ("GIT_SYNC_REPO", asked.git_repository.as_ref()),
+        ("GIT_SYNC_BRANCH", asked.git_branch.as_ref()),
+        ("GIT_SYNC_REV", asked.git_revision.as_ref()),
+        ("GIT_SYNC_DEPTH", depth.as_ref()),
+    ];
+    let plain = plain
+        .into_iter()
+        .filter_map(|(name, value)| Some(json!({ "name": name, "value": value? })));
+    // The keys that Kubernetes gives to Secrets for basic authentication and for ssh.
+    let keys = [
+        ("GIT_SYNC_USERNAME", "username"),
+        ("GIT_SYNC_PASSWORD", "password"),
+        ("GIT_SYNC_SSH_KEY", "ssh-privatekey"),
+        ("GIT_SYNC_KNOWN_HOSTS", "known_hosts"),
+    ];
+    let secret = keys.into_iter().filter_map(|(name, key)| {
+        let key = json!({ "name": asked.git_secret.as_ref()?, "key": key, "optional": true });
+        Some(json!({ "name": name, "valueFrom": { "secretKeyRef": key } }))
+    });
+    plain.chain(secret).collect()
 }
 
 /// The ConfigMap of a snapshot, which all jobs of the namespace with this code share.
@@ -309,31 +288,17 @@ pub(super) fn snapshot_volume(digest: &Digest, delivery: &Delivery) -> Value {
     }
 }
 
-/// The command that starts a script of the user's: by its framework's interpreter, or by torchrun.
-pub(crate) fn start(interpreter: &str, processes: Option<i64>, script: &str) -> String {
-    let script = quote(&format!("{SCRIPTS}/{script}"));
-    match processes {
-        Some(processes) => format!("{} {script}", torchrun(processes)),
-        None => format!("{interpreter} {script}"),
+impl JobRequest {
+    /// The lines for the shell that run the user's code: their own command, or the one that starts their script.
+    pub(super) fn command(&self) -> String {
+        if let Some(command) = &self.asked.command {
+            return command.clone();
+        }
+        let words = std::iter::once(&self.script).chain(&self.asked.arguments);
+        // What has a NUL was refused, and nothing else cannot be quoted.
+        let words = shlex::try_join(words.map(String::as_str)).unwrap_or_default();
+        let interpreter = self.framework.interpreter(self.asked.nproc_per_node);
+        // Lines of the log are to be seen when they are printed.
+        format!("export PYTHONUNBUFFERED=1\n{interpreter} {words}")
     }
-}
-
-/// The launcher of several processes on a node. They share one output, so that torchrun itself writes their
-/// lines, whole and each with its rank.
-pub fn torchrun(processes: i64) -> String {
-    let start = format!("torchrun --nproc-per-node={processes}");
-    if processes == 1 {
-        return format!("PYTHONUNBUFFERED=1 {start}");
-    }
-    let prefix = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE='[rank${rank}]: '";
-    format!("PYTHONUNBUFFERED=1 {prefix} {start} --tee=3")
-}
-
-/// A word as a shell reads it back.
-fn quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
-    if word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }

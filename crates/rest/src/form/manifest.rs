@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use astrago_plan::{Framework, GIT_CLONE, TF_CONFIG_GENERATOR};
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
 use kube::api::ObjectMeta;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{Code, Delivery, JobRequest, SCRIPTS, Volume, VolumeSource, checkpoint, code};
+use super::{Code, Delivery, JobRequest, SCRIPTS, checkpoint, code, sizes, volumes};
 use crate::names;
 
 /// How a cluster's Trainer wants changes to the runtime's pods written.
@@ -50,22 +51,56 @@ pub(crate) fn build(
     }
 }
 
+/// A file that the namespace's jobs of a framework find below `/shared`: the name of its ConfigMap, the file, its text.
+fn system_file(framework: &Framework) -> Option<(&'static str, &'static str, String)> {
+    if framework.torch {
+        let text = format!(
+            "# Sets PyTorch's variables from those that the training operator gives to every node.\n\
+             # Source this file; it changes nothing but the environment.\n{}",
+            preamble(framework)
+        );
+        return Some(("pytorch-pet-setup", "setup_pytorch_env.sh", text));
+    }
+    framework.writes_tf_config.then(|| {
+        let text = include_str!("generate_tf_config.sh").to_owned();
+        (
+            "tensorflow-tf-config-generator",
+            "generate_tf_config.sh",
+            text,
+        )
+    })
+}
+
+/// The shell lines that run before the user's command: PyTorch's own variables from those that the torch policy
+/// injects (Kubeflow's sets no others), and `TF_CONFIG` from the file that an init container wrote.
+fn preamble(framework: &Framework) -> String {
+    if framework.torch {
+        let lines = astrago_plan::ONE_PROCESS
+            .map(|(name, source, default)| format!("export {name}=${{{source}:-{default}}}\n"));
+        return lines.concat();
+    }
+    if framework.writes_tf_config {
+        return "source /shared-env/tf_config.env\necho \"TF_CONFIG: $TF_CONFIG\"\n".to_owned();
+    }
+    String::new()
+}
+
 fn system_config_map(request: &JobRequest) -> Option<ConfigMap> {
-    let (name, file, content) = request.framework.system_config_map()?;
+    let (name, file, text) = system_file(&request.framework)?;
     Some(ConfigMap {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
-            namespace: Some(request.namespace.clone()),
+            namespace: Some(request.asked.namespace.clone()),
             labels: Some([(names::MANAGED_BY.to_owned(), names::ASTRAGO.to_owned())].into()),
             ..ObjectMeta::default()
         },
-        data: Some([(file.to_owned(), content.to_owned())].into()),
+        data: Some([(file.to_owned(), text)].into()),
         ..ConfigMap::default()
     })
 }
 
 fn code_config_map(request: &JobRequest, name: &str) -> Option<ConfigMap> {
-    let Code::Inline(code) = &request.code else {
+    let (Code::Inline, Some(code)) = (&request.code, &request.asked.training_code) else {
         return None;
     };
     let labels = [
@@ -76,7 +111,7 @@ fn code_config_map(request: &JobRequest, name: &str) -> Option<ConfigMap> {
     Some(ConfigMap {
         metadata: ObjectMeta {
             name: Some(code_config_map_name(name)),
-            namespace: Some(request.namespace.clone()),
+            namespace: Some(request.asked.namespace.clone()),
             labels: Some(labels.into()),
             ..ObjectMeta::default()
         },
@@ -88,9 +123,9 @@ fn code_config_map(request: &JobRequest, name: &str) -> Option<ConfigMap> {
 
 fn snapshot_config_map(request: &JobRequest) -> Option<ConfigMap> {
     match (&request.code, &request.delivery) {
-        (Code::Snapshot { digest, .. }, Some(Delivery::ConfigMap(files))) => {
-            Some(code::snapshot_config_map(&request.namespace, digest, files))
-        }
+        (Code::Snapshot(digest), Some(Delivery::ConfigMap(files))) => Some(
+            code::snapshot_config_map(&request.asked.namespace, digest, files),
+        ),
         _ => None,
     }
 }
@@ -107,54 +142,54 @@ fn train_job(
     labels: &BTreeMap<String, String>,
     annotations: &BTreeMap<String, String>,
 ) -> Value {
+    let asked = &request.asked;
     let mut all_labels = labels.clone();
-    all_labels.insert(names::MANAGED_BY.to_owned(), names::ASTRAGO.to_owned());
-    all_labels.insert(names::USER.to_owned(), request.user.clone());
-    all_labels.insert(
-        names::FRAMEWORK.to_owned(),
-        request.framework.name().to_owned(),
-    );
-    let mut all_annotations = annotations.clone();
-    if let Some(restarts) = request.max_restarts {
-        all_annotations.insert(names::MAX_RESTARTS.to_owned(), restarts.to_string());
-    }
-    all_annotations.insert(names::RETRY.to_owned(), request.retry.to_owned());
-    // As annotations, so that the job is valid on a cluster whose TrainJob does not know the fields.
-    if let Some(seconds) = request.ttl_seconds_after_finished {
-        all_annotations.insert(
-            names::TTL_SECONDS_AFTER_FINISHED.to_owned(),
-            seconds.to_string(),
-        );
-    }
-    let launcher = [
-        (names::LAUNCHER_CPU, &request.launcher.cpu),
-        (names::LAUNCHER_MEMORY, &request.launcher.memory),
+    all_labels.extend([
+        (names::MANAGED_BY.to_owned(), names::ASTRAGO.to_owned()),
+        (names::USER.to_owned(), request.user.clone()),
+        (names::FRAMEWORK.to_owned(), asked.framework.clone()),
+    ]);
+    let number = |number: Option<i64>| number.map(|number| number.to_string());
+    let source = asked.source.as_ref();
+    let snapshot = match &request.code {
+        Code::Snapshot(digest) => Some(digest.to_string()),
+        _ => None,
+    };
+    // Annotations, so that the job is valid on a cluster whose TrainJob does not know the fields.
+    let wishes = [
+        (names::MAX_RESTARTS, number(asked.max_restarts)),
+        (names::RETRY, Some(request.retry().to_owned())),
+        (
+            names::TTL_SECONDS_AFTER_FINISHED,
+            number(asked.ttl_seconds_after_finished),
+        ),
+        (names::LAUNCHER_CPU, asked.launcher_cpu.clone()),
+        (names::LAUNCHER_MEMORY, asked.launcher_memory.clone()),
+        (names::SNAPSHOT, snapshot),
+        (
+            names::SOURCE_REPOSITORY,
+            source.map(|source| source.repository.clone()),
+        ),
+        (
+            names::SOURCE_COMMIT,
+            source.map(|source| source.commit.clone()),
+        ),
+        (names::PRIORITY, number(asked.priority)),
     ];
-    for (key, amount) in launcher {
-        if let Some(amount) = amount {
-            all_annotations.insert(key.to_owned(), amount.clone());
-        }
-    }
-    if let Code::Snapshot { digest, .. } = &request.code {
-        all_annotations.insert(names::SNAPSHOT.to_owned(), digest.to_string());
-    }
-    if let Some(source) = &request.source {
-        let (repository, commit) = (source.repository.clone(), source.commit.clone());
-        all_annotations.insert(names::SOURCE_REPOSITORY.to_owned(), repository);
-        all_annotations.insert(names::SOURCE_COMMIT.to_owned(), commit);
-    }
-    if let Some(priority) = request.priority {
-        all_annotations.insert(names::PRIORITY.to_owned(), priority.to_string());
-    }
+    let wishes = wishes
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let mut all_annotations = annotations.clone();
+    all_annotations.extend(wishes);
 
     let mut spec = json!({
-        "runtimeRef": { "name": request.runtime },
+        "runtimeRef": { "name": request.framework.runtime },
         "trainer": trainer(request),
     });
-    if request.suspend {
+    if asked.suspend == Some(true) {
         spec["suspend"] = json!(true);
     }
-    if let Some(seconds) = request.deadline_seconds {
+    if let Some(seconds) = asked.deadline_seconds {
         spec["activeDeadlineSeconds"] = json!(seconds);
     }
     let (field, patches) = match dialect {
@@ -170,7 +205,7 @@ fn train_job(
         "kind": "TrainJob",
         "metadata": {
             "name": name,
-            "namespace": request.namespace,
+            "namespace": asked.namespace,
             "labels": all_labels,
             "annotations": all_annotations,
         },
@@ -181,38 +216,39 @@ fn train_job(
 fn trainer(request: &JobRequest) -> Value {
     // A folder's code finds its other files where it stands, as it does at home.
     let folder = match request.code {
-        Code::Snapshot { .. } => format!("cd {SCRIPTS}\n"),
+        Code::Snapshot(_) => format!("cd {SCRIPTS}\n"),
         _ => String::new(),
     };
-    let preamble = request.framework.preamble();
-    let script = format!("{preamble}{folder}\n{}\n", request.command);
+    let asked = &request.asked;
+    let preamble = preamble(&request.framework);
+    let script = format!("{preamble}{folder}\n{}\n", request.command());
     let mut trainer = json!({
         "numNodes": request.nodes,
         "command": ["bash", "-c", script],
     });
-    if let Some(image) = &request.image {
+    let standard = request
+        .framework
+        .image
+        .as_ref()
+        .filter(|_| asked.runtime.is_none());
+    if let Some(image) = asked.image.as_ref().or(standard) {
         trainer["image"] = json!(image);
     }
-    let mut env: Vec<Value> = request
-        .env
+    let mut env: Vec<Value> = asked
+        .env_vars
         .iter()
-        .map(|(name, value)| json!({ "name": name, "value": value }))
+        .map(|variable| json!(variable))
         .collect();
-    if request.checkpoint.is_some() {
+    if asked.checkpoint == Some(true) {
         env.push(json!({ "name": checkpoint::VARIABLE, "value": checkpoint::DIRECTORY }));
     }
     if !env.is_empty() {
         trainer["env"] = Value::Array(env);
     }
-    let mut resources = Map::new();
-    if !request.resources.requests.is_empty() {
-        resources.insert("requests".to_owned(), json!(request.resources.requests));
-    }
-    if !request.resources.limits.is_empty() {
-        resources.insert("limits".to_owned(), json!(request.resources.limits));
-    }
-    if !resources.is_empty() {
-        trainer["resourcesPerNode"] = Value::Object(resources);
+    for (side, amounts) in sizes::resources(asked) {
+        if !amounts.is_empty() {
+            trainer["resourcesPerNode"][side] = json!(amounts);
+        }
     }
     trainer
 }
@@ -220,7 +256,7 @@ fn trainer(request: &JobRequest) -> Value {
 fn pod_template_overrides(request: &JobRequest, name: &str) -> Value {
     let targets: Vec<Value> = request
         .framework
-        .jobs()
+        .jobs
         .iter()
         .map(|job| json!({ "name": job }))
         .collect();
@@ -231,7 +267,7 @@ fn runtime_patches(request: &JobRequest, name: &str) -> Value {
     let pod = pod_spec(request, name);
     let jobs: Vec<Value> = request
         .framework
-        .jobs()
+        .jobs
         .iter()
         .map(|job| json!({ "name": job, "template": { "spec": { "template": { "spec": pod } } } }))
         .collect();
@@ -243,87 +279,63 @@ fn runtime_patches(request: &JobRequest, name: &str) -> Value {
 
 /// The part of a pod that a request changes: volumes, mounts, and what init containers must know.
 fn pod_spec(request: &JobRequest, name: &str) -> Value {
-    let mut volumes = Vec::new();
+    let asked = &request.asked;
+    let mut all = Vec::new();
     let mut mounts = Vec::new();
-    if let Code::Inline(_) = request.code {
-        volumes.push(json!({
+    if let Code::Inline = request.code {
+        all.push(json!({
             "name": "train-script",
             "configMap": { "name": code_config_map_name(name), "defaultMode": 0o755 },
         }));
         mounts.push(json!({ "name": "train-script", "mountPath": SCRIPTS, "readOnly": true }));
     }
-    if let (Code::Snapshot { digest, .. }, Some(delivery)) = (&request.code, &request.delivery) {
-        volumes.push(code::snapshot_volume(digest, delivery));
+    if let (Code::Snapshot(digest), Some(delivery)) = (&request.code, &request.delivery) {
+        all.push(code::snapshot_volume(digest, delivery));
         mounts.push(json!({ "name": "train-script", "mountPath": SCRIPTS, "readOnly": true }));
     }
-    if let Some((map, _, _)) = request.framework.system_config_map() {
-        volumes.push(json!({
+    if let Some((map, _, _)) = system_file(&request.framework) {
+        all.push(json!({
             "name": "framework-setup",
             "configMap": { "name": map, "defaultMode": 0o755, "optional": true },
         }));
         mounts.push(json!({ "name": "framework-setup", "mountPath": "/shared", "readOnly": true }));
     }
-    for volume in &request.volumes {
-        volumes.push(volume_source(volume));
-        mounts.push(volume_mount(volume));
-    }
-    if request.checkpoint.is_some() {
+    all.extend(asked.volumes.iter().map(volumes::source));
+    mounts.extend(asked.volumes.iter().map(volumes::mount));
+    if asked.checkpoint == Some(true) {
         let (volume, mount) = checkpoint::volume_and_mount(name);
-        volumes.push(volume);
+        all.push(volume);
         mounts.push(mount);
     }
     let mut spec = json!({
-        "volumes": volumes,
+        "volumes": all,
         "containers": [{ "name": "node", "volumeMounts": mounts }],
     });
     let init = init_containers(request);
     if !init.is_empty() {
         spec["initContainers"] = Value::Array(init);
     }
-    if !request.node_selector.is_empty() {
-        spec["nodeSelector"] = json!(request.node_selector);
+    if !asked.node_selector.is_empty() {
+        spec["nodeSelector"] = json!(asked.node_selector);
     }
     spec
-}
-
-fn volume_mount(volume: &Volume) -> Value {
-    json!({ "name": volume.name, "mountPath": volume.mount_path, "readOnly": volume.read_only })
-}
-
-fn volume_source(volume: &Volume) -> Value {
-    let mut value = match &volume.source {
-        VolumeSource::Claim(claim) => json!({ "persistentVolumeClaim": { "claimName": claim } }),
-        VolumeSource::ConfigMap(map) => {
-            json!({ "configMap": { "name": map, "defaultMode": 0o755 } })
-        }
-        VolumeSource::HostPath(path) => {
-            json!({ "hostPath": { "path": path, "type": "Directory" } })
-        }
-        VolumeSource::Memory(size) => {
-            json!({ "emptyDir": { "medium": "Memory", "sizeLimit": size } })
-        }
-    };
-    value["name"] = json!(volume.name);
-    value
 }
 
 /// Init containers of the runtimes that must know something of the request.
 fn init_containers(request: &JobRequest) -> Vec<Value> {
     let mut containers = Vec::new();
-    if request.framework == super::Framework::TensorFlow
-        && ["tensorflow-distributed", "tensorflow-runtime"].contains(&request.runtime.as_str())
-    {
+    if request.framework.writes_tf_config {
         // The generator writes one address per worker, so it must know how many there are.
         containers.push(json!({
-            "name": "tf-config-generator",
+            "name": TF_CONFIG_GENERATOR,
             "env": [{ "name": "PET_NNODES", "value": request.nodes.to_string() }],
         }));
     }
-    if let Code::Git(git) = &request.code {
-        let env = git.environment();
+    if let Code::Git = request.code {
+        let env = code::git_environment(&request.asked);
         // A repository may lie on a volume of the user's, as a folder or as a bundle.
-        let mounts: Vec<Value> = request.volumes.iter().map(volume_mount).collect();
-        containers.push(json!({ "name": "git-clone", "env": env, "volumeMounts": mounts }));
+        let mounts: Vec<Value> = request.asked.volumes.iter().map(volumes::mount).collect();
+        containers.push(json!({ "name": GIT_CLONE, "env": env, "volumeMounts": mounts }));
     }
     containers
 }

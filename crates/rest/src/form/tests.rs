@@ -1,4 +1,4 @@
-//! Both forms of the seeds, their mapping, and the table of wrong inputs.
+//! Both forms of the request, their mapping, and the table of wrong inputs.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +7,13 @@ use serde_json::{Value, json};
 
 use super::manifest::{Dialect, build};
 use super::*;
+
+/// With the runtimes that come with us.
+fn parse(body: &Value, policy: &Policy) -> Result<JobRequest, Vec<FieldError>> {
+    let runtimes = astrago_plan::built_in_runtimes().iter();
+    let frameworks: Vec<Framework> = runtimes.map(Framework::of).collect();
+    super::parse(body, policy, &frameworks)
+}
 
 fn form_a() -> Value {
     json!({
@@ -174,6 +181,75 @@ fn a_repository_chooses_the_runtime_that_fetches_it() {
     let init = &spec["podTemplateOverrides"][0]["spec"]["initContainers"][0];
     assert_eq!(init["name"], "git-clone");
     assert_eq!(init["volumeMounts"][0]["name"], "dataset");
+}
+
+#[rstest]
+#[case::plain(&["--lr=0.1", "50%"])]
+#[case::spaces_and_quotes(&["two words", "it's", "\"both\" 'kinds'", ""])]
+#[case::what_a_shell_would_run(&["$(touch /tmp/pwned)", "`id`", "; rm -rf /", "${HOME}", "a\nb", "!x", "-e"])]
+fn arguments_reach_the_script_as_they_were_given(#[case] arguments: &[&str]) {
+    let form = with(without(form_b(), "command"), "/arguments", json!(arguments));
+    let made = manifests(&form, Dialect::RuntimePatches);
+    let script = made.train_job["spec"]["trainer"]["command"][2]
+        .as_str()
+        .unwrap();
+    // Bash itself says what it makes of them.
+    let script = script.replace("python3 /workspace/scripts/train.py", "printf '%s\\0'");
+    let output = std::process::Command::new("bash")
+        .args(["-c", &script])
+        .output()
+        .unwrap();
+    let output = String::from_utf8(output.stdout).unwrap();
+    let got: Vec<&str> = output.strip_suffix('\0').unwrap().split('\0').collect();
+    assert_eq!(got, arguments, "{script}");
+}
+
+#[test]
+fn the_command_is_made_of_framework_processes_and_arguments() {
+    let plain = without(form_b(), "command");
+    let line = |form: &Value| {
+        let made = manifests(form, Dialect::RuntimePatches);
+        let script = made.train_job["spec"]["trainer"]["command"][2]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        script.trim_end().lines().last().unwrap().to_owned()
+    };
+    let horovod = with(plain.clone(), "/framework", json!("horovod"));
+    assert_eq!(line(&horovod), "mpirun python3 /workspace/scripts/train.py");
+    let processes = with(plain.clone(), "/nproc_per_node", json!(1));
+    let processes = with(processes, "/arguments", json!(["--epochs", "3"]));
+    let want = "torchrun --nproc-per-node=1 /workspace/scripts/train.py --epochs 3";
+    assert_eq!(line(&processes), want);
+    let both = with(form_b(), "/arguments", json!(["--epochs", "3"]));
+    assert_eq!(wrong_fields(&both), ["arguments"]);
+}
+
+#[test]
+fn a_framework_without_a_runtime_is_refused_with_the_runtimes_there_are() {
+    let torch = astrago_plan::built_in_runtime("torch-distributed").unwrap();
+    let frameworks = [Framework::of(torch)];
+    let parse = |name: &str| {
+        let form = with(form_a(), "/framework", json!(name));
+        super::parse(&form, &Policy::default(), &frameworks)
+    };
+    let refused = parse("horovod").unwrap_err();
+    let want =
+        "no runtime here is for the framework \"horovod\"; there are pytorch (torch-distributed)";
+    assert_eq!(
+        (refused[0].field.as_str(), refused[0].message.as_str()),
+        ("framework", want)
+    );
+    for name in ["pytorch", "torch"] {
+        let taken = parse(name).unwrap();
+        assert_eq!(
+            (
+                taken.asked.framework.as_str(),
+                taken.framework.runtime.as_str()
+            ),
+            ("pytorch", "torch-distributed")
+        );
+    }
 }
 
 #[test]
@@ -403,4 +479,12 @@ fn every_mistake_is_reported_at_once() {
             "config.memory_per_node"
         ]
     );
+}
+
+#[test]
+fn a_million_mistakes_are_not_looked_at_one_by_one() {
+    let mut body = form_a();
+    let many = (0..1_000_000).map(|index| (format!("nam{index}"), json!(1)));
+    body.as_object_mut().unwrap().extend(many);
+    assert_eq!(parse(&body, &Policy::default()).unwrap_err().len(), 100);
 }

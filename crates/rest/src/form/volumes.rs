@@ -1,167 +1,106 @@
 //! The `volumes` of a form: claims, ConfigMaps, memory, and host folders where they are allowed.
 
-use std::collections::BTreeSet;
+use serde_json::{Value, json};
 
-use serde_json::Value;
-
-use super::fields::Fields;
-use super::{Policy, SCRIPTS, name, quantity};
-use crate::model::{FieldError, Refusal};
-
-/// One volume and where it appears in the training container.
-#[derive(Clone, Debug)]
-pub(crate) struct Volume {
-    pub(crate) name: String,
-    pub(crate) source: VolumeSource,
-    pub(crate) mount_path: String,
-    pub(crate) read_only: bool,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum VolumeSource {
-    Claim(String),
-    ConfigMap(String),
-    HostPath(String),
-    /// A memory-backed folder of this size, as `/dev/shm` needs.
-    Memory(String),
-}
+use super::{Mistakes, Policy, SCRIPTS, name, quantity};
+use crate::model::{Refusal, VolumeRequest};
 
 /// Volume names that the mapping itself uses.
 const TAKEN: [&str; 3] = ["train-script", "framework-setup", "shared-env"];
 
-pub(super) fn read(
-    fields: &mut Fields<'_>,
-    policy: &Policy,
-    errors: &mut Vec<FieldError>,
-) -> Vec<Volume> {
-    let mut volumes: Vec<Volume> = Vec::new();
-    let mut names = BTreeSet::new();
-    for (index, item) in fields.list("volumes", errors).iter().enumerate() {
-        let path = format!("volumes[{index}]");
-        let Some(volume) = read_one(&path, item, policy, errors) else {
-            continue;
-        };
-        if !names.insert(volume.name.clone()) {
-            errors.push(FieldError::new(
-                format!("{path}.name"),
-                Refusal::Twice {
-                    value: volume.name.clone(),
-                },
-            ));
+pub(super) fn check(volumes: &mut [VolumeRequest], policy: &Policy, mistakes: &mut Mistakes) {
+    for volume in &mut *volumes {
+        let clean = volume.mount_path.trim_end_matches('/').len().max(1);
+        volume.mount_path.truncate(clean);
+    }
+    for (index, volume) in volumes.iter().enumerate() {
+        let at = |field: &str| format!("volumes[{index}].{field}");
+        if TAKEN.contains(&volume.name.as_str()) {
+            let message = format!("{:?} is used by the platform itself", volume.name);
+            mistakes.push(at("name"), message);
         }
-        for other in &volumes {
+        mistakes.check(at("name"), name::check_label(&volume.name));
+        check_source(volume, policy, &at, mistakes);
+        mistakes.check(at("mountPath"), check_mount_path(&volume.mount_path));
+        for other in &volumes[..index] {
+            if volume.name == other.name {
+                let value = volume.name.clone();
+                mistakes.push(at("name"), Refusal::Twice { value });
+            }
             if overlap(&volume.mount_path, &other.mount_path) {
                 let message = format!(
                     "{} overlaps with {} of volume {}",
                     volume.mount_path, other.mount_path, other.name
                 );
-                errors.push(FieldError::new(format!("{path}.mountPath"), message));
+                mistakes.push(at("mountPath"), message);
             }
         }
-        volumes.push(volume);
     }
     if volumes.len() > 64 {
-        errors.push(FieldError::new("volumes", Refusal::TooMany { limit: 64 }));
+        mistakes.push("volumes", Refusal::TooMany { limit: 64 });
     }
-    volumes
 }
 
-fn read_one(
-    path: &str,
-    item: &Value,
+fn check_source(
+    volume: &VolumeRequest,
     policy: &Policy,
-    errors: &mut Vec<FieldError>,
-) -> Option<Volume> {
-    let mut fields = Fields::new(path, item, errors);
-    let volume = fields.required_text("name", errors);
-    if let Some(volume) = volume {
-        let taken = TAKEN
-            .contains(&volume)
-            .then(|| format!("{volume:?} is used by the platform itself").into());
-        if let Some(message) = taken.or(name::check_label(volume).err()) {
-            errors.push(FieldError::new(fields.path("name"), message));
-        }
-    }
-    let source = read_source(&mut fields, policy, errors);
-    let mount_path = fields.required_text("mountPath", errors);
-    if let Some(mount_path) = mount_path
-        && let Err(message) = check_mount_path(mount_path)
-    {
-        errors.push(FieldError::new(fields.path("mountPath"), message));
-    }
-    let read_only = fields.boolean("readOnly", errors).unwrap_or(false);
-    fields.finish(errors);
-    Some(Volume {
-        name: volume?.to_owned(),
-        source: source?,
-        mount_path: mount_path?.trim_end_matches('/').to_owned(),
-        read_only,
-    })
-}
-
-fn read_source(
-    fields: &mut Fields<'_>,
-    policy: &Policy,
-    errors: &mut Vec<FieldError>,
-) -> Option<VolumeSource> {
-    let claim = fields.text("pvc", errors);
-    let config_map = fields.text("configMap", errors);
-    let host_path = fields.text("hostPath", errors);
-    let memory = fields.quantity_text("memory", errors);
-    let given = [
-        claim.is_some(),
-        config_map.is_some(),
-        host_path.is_some(),
-        memory.is_some(),
-    ];
-    match given.iter().filter(|given| **given).count() {
-        1 => {}
-        0 => {
-            let wrong_type = ["pvc", "configMap", "hostPath", "memory"]
-                .iter()
-                .any(|n| fields.take(n).is_some());
-            if !wrong_type {
-                errors.push(FieldError::new(
-                    fields.path("pvc"),
-                    "is required (or configMap, hostPath, memory)",
-                ));
-            }
-            return None;
-        }
-        _ => {
-            let message = "give one of pvc, configMap, hostPath and memory, not several";
-            errors.push(FieldError::new(fields.path("pvc"), message));
-            return None;
-        }
-    }
-    let (field, source, problem) = if let Some(claim) = claim {
-        (
-            "pvc",
-            VolumeSource::Claim(claim.to_owned()),
-            name::check_subdomain(claim).err(),
-        )
-    } else if let Some(map) = config_map {
+    at: &dyn Fn(&str) -> String,
+    mistakes: &mut Mistakes,
+) {
+    let sources = [
+        ("pvc", volume.pvc.as_deref().map(name::check_subdomain)),
         (
             "configMap",
-            VolumeSource::ConfigMap(map.to_owned()),
-            name::check_subdomain(map).err(),
-        )
-    } else if let Some(path) = host_path {
+            volume.config_map.as_deref().map(name::check_subdomain),
+        ),
         (
             "hostPath",
-            VolumeSource::HostPath(path.to_owned()),
-            check_host_path(path, policy).err(),
-        )
-    } else {
-        let size = memory?;
-        let problem = quantity::read_positive(&size).err();
-        ("memory", VolumeSource::Memory(size), problem)
-    };
-    if let Some(message) = problem {
-        errors.push(FieldError::new(fields.path(field), message));
-        return None;
+            volume
+                .host_path
+                .as_deref()
+                .map(|path| check_host_path(path, policy)),
+        ),
+        (
+            "memory",
+            volume
+                .memory
+                .as_deref()
+                .map(|size| quantity::read_positive(size).map(|_| ())),
+        ),
+    ];
+    // One that has the wrong type was given, too.
+    let wrong = sources.iter().any(|(field, _)| mistakes.has(&at(field)));
+    let mut given = sources
+        .into_iter()
+        .filter_map(|(field, checked)| Some((field, checked?)));
+    match (given.next(), given.next()) {
+        (None, _) if wrong => {}
+        (None, _) => mistakes.push(at("pvc"), "is required (or configMap, hostPath, memory)"),
+        (Some((field, checked)), None) => _ = mistakes.check(at(field), checked),
+        _ => {
+            let message = "give one of pvc, configMap, hostPath and memory, not several";
+            mistakes.push(at("pvc"), message);
+        }
     }
-    Some(source)
+}
+
+/// The volume as a pod has it.
+pub(super) fn source(volume: &VolumeRequest) -> Value {
+    let mut value = if let Some(claim) = &volume.pvc {
+        json!({ "persistentVolumeClaim": { "claimName": claim } })
+    } else if let Some(map) = &volume.config_map {
+        json!({ "configMap": { "name": map, "defaultMode": 0o755 } })
+    } else if let Some(path) = &volume.host_path {
+        json!({ "hostPath": { "path": path, "type": "Directory" } })
+    } else {
+        json!({ "emptyDir": { "medium": "Memory", "sizeLimit": volume.memory } })
+    };
+    value["name"] = json!(volume.name);
+    value
+}
+
+pub(super) fn mount(volume: &VolumeRequest) -> Value {
+    json!({ "name": volume.name, "mountPath": volume.mount_path, "readOnly": volume.read_only })
 }
 
 fn check_mount_path(path: &str) -> Result<(), Refusal> {

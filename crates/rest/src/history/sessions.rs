@@ -77,5 +77,5 @@ impl History {
 }
 
 fn digest(token: &str) -> String {
-    crate::hexadecimal(&Sha256::digest(token.as_bytes()))
+    hex::encode(Sha256::digest(token.as_bytes()))
 }

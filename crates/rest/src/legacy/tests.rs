@@ -10,7 +10,7 @@ fn job(conditions: &Value) -> PyTorchJob {
     };
     let object = json!({
         "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob",
-        "metadata": { "name": "old", "namespace": "team", "uid": "u" },
+        "metadata": { "name": "old", "namespace": "team", "uid": "u", "resourceVersion": "1" },
         "spec": { "runPolicy": { "backoffLimit": 3 },
             "pytorchReplicaSpecs": { "Worker": replica(2), "master": replica(1) } },
         "status": { "conditions": conditions, "replicaStatuses": { "Worker": { "restarts": 2 } } },
@@ -68,12 +68,12 @@ fn conditions_are_told_in_the_words_of_a_train_job() {
 
 #[test]
 fn a_job_is_found_by_its_name_and_stored_as_it_was() {
-    let mut jobs = Jobs::new();
-    jobs.pytorch.insert(job(&json!([])));
+    let mirrors = Mirrors::default();
+    mirrors.pytorch_jobs.observe(job(&json!([])));
     let key = Key::new("team", "old");
-    assert_eq!(jobs.find(&key).unwrap().kind.plural, "pytorchjobs");
-    assert_eq!(jobs.manifest(&key).unwrap()["kind"], "PyTorchJob");
-    assert_eq!(jobs.list(Some("team")).len(), 1);
-    assert!(jobs.list(Some("others")).is_empty());
-    assert!(jobs.find(&Key::new("team", "new")).is_none());
+    assert_eq!(find(&mirrors, &key).unwrap().kind.plural, "pytorchjobs");
+    assert_eq!(manifest(&mirrors, &key).unwrap()["kind"], "PyTorchJob");
+    assert_eq!(list(&mirrors, Some("team")).len(), 1);
+    assert!(list(&mirrors, Some("others")).is_empty());
+    assert!(find(&mirrors, &Key::new("team", "new")).is_none());
 }

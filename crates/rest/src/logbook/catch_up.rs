@@ -8,16 +8,14 @@ use kube::ResourceExt;
 use super::recorder::started;
 use super::{Attempt, Logbook};
 use crate::context::Context;
+use crate::legacy;
 use crate::view::Job;
 use crate::world::Key;
 
 /// Closes the records and logs of jobs that are gone.
 pub(super) fn sweep(context: &Context) {
-    let present = {
-        let tables = context.world.read();
-        let present = tables.jobs.iter().filter_map(|(_, job)| job.uid());
-        present.collect()
-    };
+    let jobs = context.world.mirrors.train_jobs.all();
+    let present = jobs.iter().filter_map(|job| job.uid()).collect();
     match context.history.sweep(&present, context.now()) {
         Ok(gone) => {
             for uid in gone {
@@ -36,15 +34,16 @@ pub(super) fn sweep(context: &Context) {
 /// The jobs that are over, while their record or their logs do not say so.
 pub(super) fn unsettled(context: &Context) -> Vec<Key> {
     let known = context.history.finished().unwrap_or_default();
-    let tables = context.world.read();
+    let mirrors = &context.world.mirrors;
     let is_settled = |key: &Key, uid: &str| {
-        let logs = || Job::find(&tables, key).map_or_else(Vec::new, |job| started(&job));
+        let logs = || Job::find(mirrors, key).map_or_else(Vec::new, |job| started(&job));
         let is_complete = |(attempt, _): &(Attempt, _)| context.logbook.is_complete(uid, attempt);
         known.contains(uid) && logs().iter().all(is_complete)
     };
-    let current = tables.jobs.iter().filter(|(_, job)| job.is_finished());
-    let current = current.map(|(key, job)| (key.clone(), job.uid()));
-    let legacy = tables.legacy.list(None).into_iter();
+    let current = mirrors.train_jobs.all().into_iter();
+    let current = current.filter(|job| job.is_finished());
+    let current = current.map(|job| (Key::of(&*job), job.uid()));
+    let legacy = legacy::list(mirrors, None).into_iter();
     let legacy = legacy.filter(|(_, shown)| shown.job.is_finished());
     let legacy = legacy.map(|(key, shown)| (key, shown.job.uid()));
     current
@@ -57,10 +56,9 @@ pub(super) fn unsettled(context: &Context) -> Vec<Key> {
 /// The jobs whose logs are not known to be complete.
 pub(super) fn open(context: &Context) -> Vec<Key> {
     let live = context.logbook.live();
-    let tables = context.world.read();
-    let jobs = tables.jobs.iter();
-    let open = jobs.filter(|(_, job)| job.uid().is_some_and(|uid| live.contains(&uid)));
-    open.map(|(key, _)| key.clone()).collect()
+    let jobs = context.world.mirrors.train_jobs.all().into_iter();
+    let open = jobs.filter(|job| job.uid().is_some_and(|uid| live.contains(&uid)));
+    open.map(|job| Key::of(&*job)).collect()
 }
 
 /// Closes the logs of attempts whose containers are gone, and whose logs are gone with them.

@@ -32,8 +32,9 @@ use super::thinned::Point;
 use super::{Attempt, Live, Logbook, Metrics, POINTS, catch_up, line, points};
 use crate::app;
 use crate::context::Context;
+use crate::legacy;
 use crate::view::Job;
-use crate::world::{Change, Key, job_of_pod};
+use crate::world::{Change, Key};
 
 /// How often jobs that hold resources are looked at, whether or not changes were seen.
 const LOOK: Duration = Duration::from_secs(15);
@@ -99,7 +100,7 @@ fn begin(
     running: &mut HashSet<(String, Attempt)>,
     ended: &mpsc::UnboundedSender<(String, Attempt)>,
 ) {
-    let Some(job) = Job::find(&context.world.read(), key) else {
+    let Some(job) = Job::find(&context.world.mirrors, key) else {
         return;
     };
     let uid = job.job.uid().unwrap_or_default();
@@ -137,7 +138,7 @@ async fn keep(context: &Arc<Context>) {
     all_jobs(context, &mut jobs);
     loop {
         for (key, deleted) in std::mem::take(&mut jobs) {
-            let job = Job::find(&context.world.read(), &key);
+            let job = Job::find(&context.world.mirrors, &key);
             if let Some(job) = job {
                 context.logbook.report(&job.job);
                 app::record::write(context, &key).await;
@@ -166,9 +167,9 @@ async fn keep(context: &Arc<Context>) {
 
 /// The jobs that have a pod of this sort.
 fn with_pods(context: &Context, which: impl Fn(&Pod) -> bool) -> BTreeSet<Key> {
-    let tables = context.world.read();
-    let pods = tables.pods.iter().filter(|(_, pod)| which(pod));
-    pods.filter_map(|(_, pod)| job_of_pod(pod)).collect()
+    let pods = context.world.mirrors.pods.all().into_iter();
+    let pods = pods.filter(|pod| which(pod));
+    pods.filter_map(|pod| Key::of_training_job(&pod)).collect()
 }
 
 /// Whether a pod has a place, and is not over.
@@ -185,13 +186,13 @@ fn holds(pod: &Pod) -> bool {
 }
 
 fn all_jobs(context: &Context, jobs: &mut BTreeMap<Key, bool>) {
-    let tables = context.world.read();
-    let current = tables.jobs.iter().filter(|(_, job)| !job.is_finished());
-    jobs.extend(current.map(|(key, _)| (key.clone(), false)));
-    let legacy = tables.legacy.list(None).into_iter();
+    let mirrors = &context.world.mirrors;
+    let current = mirrors.train_jobs.all().into_iter();
+    let current = current.filter(|job| !job.is_finished());
+    jobs.extend(current.map(|job| (Key::of(&*job), false)));
+    let legacy = legacy::list(mirrors, None).into_iter();
     let legacy = legacy.filter(|(_, shown)| !shown.job.is_finished());
     jobs.extend(legacy.map(|(key, _)| (key, false)));
-    drop(tables);
     let unsettled = catch_up::unsettled(context).into_iter();
     jobs.extend(unsettled.map(|key| (key, false)));
 }
@@ -386,14 +387,8 @@ fn behind<'lines>(lines: &'lines [u8], skip: &mut usize) -> &'lines [u8] {
 
 /// The pod as it is now, if it still is this one.
 fn current(context: &Context, pod: &Pod) -> Option<Arc<Pod>> {
-    let key = Key::of(pod);
-    context
-        .world
-        .read()
-        .pods
-        .get(&key)
-        .filter(|now| now.uid() == pod.uid())
-        .cloned()
+    let now = context.world.mirrors.pods.get(&Key::of(pod));
+    now.filter(|now| now.uid() == pod.uid())
 }
 
 /// Whether the container of this attempt is over, as far as the API server knows.

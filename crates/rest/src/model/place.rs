@@ -50,7 +50,20 @@ pub struct QueueEntry {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Runtime {
     pub name: String,
+    /// As create requests name it.
     pub framework: Option<String>,
+    /// The framework's name as its makers write it.
+    pub title: String,
+    /// The Python modules by which scripts for it are known.
+    pub imports: Vec<String>,
+    /// Whether create requests that name the framework and no runtime get this one.
+    pub default: bool,
+    /// Whether a launcher, which does not train itself, starts the nodes and has sizes of its own.
+    pub launcher: bool,
+    /// Whether torchrun can start several processes on a node.
+    pub torchrun: bool,
+    /// Whether it fetches its code from git, and takes no other.
+    pub fetches_git: bool,
     pub image: Option<String>,
     pub num_nodes: i64,
     pub max_restarts: Option<i64>,
@@ -67,15 +80,6 @@ pub struct Priority {
     pub description: Option<String>,
     /// Whether jobs that name none have this one.
     pub default: bool,
-}
-
-/// A size to choose from in the form.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct Preset {
-    pub name: String,
-    pub gpu: i64,
-    pub cpu: i64,
-    pub memory: String,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

@@ -62,11 +62,11 @@ pub(crate) enum Refusal {
     Image,
     #[error("{value} is set by the runtime and cannot be changed")]
     Reserved { value: String },
-    #[error("unknown framework {value:?}; it must be one of {known}")]
-    Framework { value: String, known: String },
+    #[error("no runtime here is for the framework {value:?}{}", others(.known))]
+    Framework { value: String, known: Vec<String> },
     #[error("there is no runtime {value:?}{}", others(.known))]
     Runtime { value: String, known: Vec<String> },
-    #[error("needs a runtime that fetches it; only pytorch and tensorflow have one")]
+    #[error("needs a runtime that fetches it, and the framework has none")]
     GitRuntime,
     #[error("must be {want}, not {got}")]
     Kind {

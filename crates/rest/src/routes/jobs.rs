@@ -14,14 +14,13 @@ use crate::app::list::{Filter, Sort, labels};
 use crate::app::{self, Error};
 use crate::context::Context;
 use crate::error::Result;
-use crate::extract::{Json, Name, Parameters};
+use crate::extract::{Json, OfJob, Parameters};
 use crate::identity::Caller;
 use crate::logbook::{POINTS, Range};
 use crate::model::{
     CreateRequest, CreateResponse, Deleted, ErrorBody, Fit, JobDetail, JobEvent, JobList, JobState,
     JobStatus, Metric, Preview, UsageOverTime,
 };
-use crate::world::Key;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
     OpenApiRouter::new()
@@ -64,16 +63,7 @@ async fn create(
 #[utoipa::path(get, path = "/api/trainjob/{name}/status", tag = "jobs",
     params(("name" = String, Path), ("namespace" = Option<String>, Query)),
     responses((status = 200, body = JobStatus), (status = "4XX", body = ErrorBody)))]
-async fn status(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Name(name): Name,
-    parameters: Parameters,
-) -> Result<Answer<JobStatus>> {
-    let key = Key {
-        namespace: parameters.namespace(&caller)?,
-        name,
-    };
+async fn status(OfJob(context, caller, key): OfJob) -> Result<Answer<JobStatus>> {
     Ok(Answer(app::jobs::status(&context, &caller, &key).await?))
 }
 
@@ -81,16 +71,7 @@ async fn status(
 #[utoipa::path(delete, path = "/api/trainjob/{name}", tag = "jobs",
     params(("name" = String, Path), ("namespace" = Option<String>, Query)),
     responses((status = 200, body = Deleted), (status = "4XX", body = ErrorBody)))]
-async fn delete(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Name(name): Name,
-    parameters: Parameters,
-) -> Result<Answer<Deleted>> {
-    let key = Key {
-        namespace: parameters.namespace(&caller)?,
-        name,
-    };
+async fn delete(OfJob(context, caller, key): OfJob) -> Result<Answer<Deleted>> {
     Ok(Answer(app::jobs::delete(&context, &caller, &key).await?))
 }
 
@@ -98,16 +79,7 @@ async fn delete(
 #[utoipa::path(post, path = "/api/trainjobs/{name}/suspend", tag = "jobs",
     params(("name" = String, Path), ("namespace" = Option<String>, Query)),
     responses((status = 200, body = JobStatus), (status = "4XX", body = ErrorBody)))]
-async fn suspend(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Name(name): Name,
-    parameters: Parameters,
-) -> Result<Answer<JobStatus>> {
-    let key = Key {
-        namespace: parameters.namespace(&caller)?,
-        name,
-    };
+async fn suspend(OfJob(context, caller, key): OfJob) -> Result<Answer<JobStatus>> {
     Ok(Answer(
         app::jobs::suspend(&context, &caller, &key, true).await?,
     ))
@@ -117,16 +89,7 @@ async fn suspend(
 #[utoipa::path(post, path = "/api/trainjobs/{name}/resume", tag = "jobs",
     params(("name" = String, Path), ("namespace" = Option<String>, Query)),
     responses((status = 200, body = JobStatus), (status = "4XX", body = ErrorBody)))]
-async fn resume(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Name(name): Name,
-    parameters: Parameters,
-) -> Result<Answer<JobStatus>> {
-    let key = Key {
-        namespace: parameters.namespace(&caller)?,
-        name,
-    };
+async fn resume(OfJob(context, caller, key): OfJob) -> Result<Answer<JobStatus>> {
     Ok(Answer(
         app::jobs::suspend(&context, &caller, &key, false).await?,
     ))
@@ -196,16 +159,7 @@ fn filter(parameters: &Parameters) -> Result<Filter> {
 #[utoipa::path(get, path = "/api/trainjobs/{name}", tag = "jobs",
     params(("name" = String, Path), ("namespace" = Option<String>, Query)),
     responses((status = 200, body = JobDetail), (status = "4XX", body = ErrorBody)))]
-async fn show(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Name(name): Name,
-    parameters: Parameters,
-) -> Result<Answer<JobDetail>> {
-    let key = Key {
-        namespace: parameters.namespace(&caller)?,
-        name,
-    };
+async fn show(OfJob(context, caller, key): OfJob) -> Result<Answer<JobDetail>> {
     Ok(Answer(app::jobs::show(&context, &caller, &key).await?))
 }
 
@@ -213,16 +167,7 @@ async fn show(
 #[utoipa::path(post, path = "/api/trainjobs/{name}/restart", tag = "jobs",
     params(("name" = String, Path), ("namespace" = Option<String>, Query)),
     responses((status = 200, body = CreateResponse), (status = "4XX", body = ErrorBody)))]
-async fn restart(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Name(name): Name,
-    parameters: Parameters,
-) -> Result<Answer<CreateResponse>> {
-    let key = Key {
-        namespace: parameters.namespace(&caller)?,
-        name,
-    };
+async fn restart(OfJob(context, caller, key): OfJob) -> Result<Answer<CreateResponse>> {
     Ok(Answer(app::clone::restart(&context, &caller, &key).await?))
 }
 
@@ -230,16 +175,7 @@ async fn restart(
 #[utoipa::path(get, path = "/api/trainjobs/{name}/events", tag = "jobs",
     params(("name" = String, Path), ("namespace" = Option<String>, Query)),
     responses((status = 200, body = Vec<JobEvent>), (status = "4XX", body = ErrorBody)))]
-async fn events(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Name(name): Name,
-    parameters: Parameters,
-) -> Result<Answer<Vec<JobEvent>>> {
-    let key = Key {
-        namespace: parameters.namespace(&caller)?,
-        name,
-    };
+async fn events(OfJob(context, caller, key): OfJob) -> Result<Answer<Vec<JobEvent>>> {
     Ok(Answer(app::jobs::events(&context, &caller, &key).await?))
 }
 
@@ -256,15 +192,9 @@ async fn events(
     ),
     responses((status = 200, body = Vec<Metric>), (status = "4XX", body = ErrorBody)))]
 async fn metrics(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Name(name): Name,
+    OfJob(context, caller, key): OfJob,
     parameters: Parameters,
 ) -> Result<Answer<Vec<Metric>>> {
-    let key = Key {
-        namespace: parameters.namespace(&caller)?,
-        name,
-    };
     let points = parameters.integer("points", 10..=5000)?;
     let points = points.map_or(POINTS, |points| usize::try_from(points).unwrap_or(POINTS));
     let range = range(&parameters)?;
@@ -303,16 +233,7 @@ fn range(parameters: &Parameters) -> Result<Option<Range>> {
 #[utoipa::path(get, path = "/api/trainjobs/{name}/usage", tag = "jobs",
     params(("name" = String, Path), ("namespace" = Option<String>, Query)),
     responses((status = 200, body = UsageOverTime), (status = "4XX", body = ErrorBody)))]
-async fn usage(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Name(name): Name,
-    parameters: Parameters,
-) -> Result<Answer<UsageOverTime>> {
-    let key = Key {
-        namespace: parameters.namespace(&caller)?,
-        name,
-    };
+async fn usage(OfJob(context, caller, key): OfJob) -> Result<Answer<UsageOverTime>> {
     Ok(Answer(
         app::sampling::of_job(&context, &caller, &key).await?,
     ))
@@ -323,15 +244,8 @@ async fn usage(
     params(("name" = String, Path), ("namespace" = Option<String>, Query)),
     responses((status = 200, body = Object, content_type = "application/yaml"), (status = "4XX", body = ErrorBody)))]
 async fn manifest(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Name(name): Name,
-    parameters: Parameters,
+    OfJob(context, caller, key): OfJob,
 ) -> Result<([(&'static str, &'static str); 1], String)> {
-    let key = Key {
-        namespace: parameters.namespace(&caller)?,
-        name,
-    };
     let yaml = app::jobs::manifest(&context, &caller, &key).await?;
     Ok(([("content-type", "application/yaml")], yaml))
 }
@@ -340,16 +254,7 @@ async fn manifest(
 #[utoipa::path(get, path = "/api/trainjobs/{name}/clone", tag = "jobs",
     params(("name" = String, Path), ("namespace" = Option<String>, Query)),
     responses((status = 200, body = CreateRequest), (status = "4XX", body = ErrorBody)))]
-async fn clone(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Name(name): Name,
-    parameters: Parameters,
-) -> Result<Answer<Value>> {
-    let key = Key {
-        namespace: parameters.namespace(&caller)?,
-        name,
-    };
+async fn clone(OfJob(context, caller, key): OfJob) -> Result<Answer<CreateRequest>> {
     Ok(Answer(app::clone::form(&context, &caller, &key).await?))
 }
 

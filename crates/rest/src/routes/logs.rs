@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use axum::Json as Answer;
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::HeaderName;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use futures::{Stream, StreamExt, TryStreamExt};
@@ -19,10 +18,8 @@ use crate::app::logs::stream::Position;
 use crate::app::logs::{self, Selection, Wanted};
 use crate::context::Context;
 use crate::error::Result;
-use crate::extract::{Name, Parameters};
-use crate::identity::Caller;
+use crate::extract::{OfJob, Parameters};
 use crate::model::{ErrorBody, LogAttempt, LogLines, LogPage, SearchResult, WorkerLogs};
-use crate::world::Key;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
     OpenApiRouter::new()
@@ -46,15 +43,9 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
         ("timestamps" = Option<bool>, Query)),
     responses((status = 200, body = WorkerLogs), (status = "4XX", body = ErrorBody)))]
 async fn worker(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Name(name): Name,
+    OfJob(context, caller, key): OfJob,
     parameters: Parameters,
 ) -> Result<([(HeaderName, &'static str); 1], Body)> {
-    let key = Key {
-        namespace: parameters.namespace(&caller)?,
-        name,
-    };
     let worker = parameters
         .integer("worker", 0..=i64::from(i32::MAX))?
         .unwrap_or(0);
@@ -87,15 +78,9 @@ async fn worker(
         ("format" = Option<String>, Query, description = "`ndjson` for one JSON object per line, without an end to how many")),
     responses((status = 200, body = LogLines), (status = "4XX", body = ErrorBody)))]
 async fn merged(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Name(name): Name,
+    OfJob(context, caller, key): OfJob,
     parameters: Parameters,
 ) -> Result<([(HeaderName, &'static str); 1], Body)> {
-    let key = Key {
-        namespace: parameters.namespace(&caller)?,
-        name,
-    };
     let worker = parameters.integer("worker", 0..=i64::from(i32::MAX))?;
     let mut selection = selection(&parameters)?;
     let by_line = match parameters.text("format") {
@@ -176,15 +161,9 @@ fn json(value: &(impl Serialize + ?Sized)) -> String {
         ("limit" = Option<i64>, Query, description = "Most lines, 1000 by default", minimum = 1, maximum = 5000)),
     responses((status = 200, body = LogPage), (status = "4XX", body = ErrorBody)))]
 async fn page(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Name(name): Name,
+    OfJob(context, caller, key): OfJob,
     parameters: Parameters,
 ) -> Result<Answer<LogPage>> {
-    let key = Key {
-        namespace: parameters.namespace(&caller)?,
-        name,
-    };
     let place = |name: &str| {
         let text = parameters.text(name);
         let parse = |text| {
@@ -219,16 +198,7 @@ async fn page(
 #[utoipa::path(get, path = "/api/trainjobs/{name}/logs/attempts", tag = "logs",
     params(("name" = String, Path), ("namespace" = Option<String>, Query)),
     responses((status = 200, body = Vec<LogAttempt>), (status = "4XX", body = ErrorBody)))]
-async fn attempts(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Name(name): Name,
-    parameters: Parameters,
-) -> Result<Answer<Vec<LogAttempt>>> {
-    let key = Key {
-        namespace: parameters.namespace(&caller)?,
-        name,
-    };
+async fn attempts(OfJob(context, caller, key): OfJob) -> Result<Answer<Vec<LogAttempt>>> {
     Ok(Answer(page::attempts(&context, &caller, &key).await?))
 }
 
@@ -245,15 +215,9 @@ async fn attempts(
         ("limit" = Option<i64>, Query, description = "Most hits, 100 by default", minimum = 1, maximum = 1000)),
     responses((status = 200, body = SearchResult), (status = "4XX", body = ErrorBody)))]
 async fn search(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Name(name): Name,
+    OfJob(context, caller, key): OfJob,
     parameters: Parameters,
 ) -> Result<Answer<SearchResult>> {
-    let key = Key {
-        namespace: parameters.namespace(&caller)?,
-        name,
-    };
     let worker = parameters.integer("worker", 0..=i64::from(i32::MAX))?;
     let wanted = Wanted {
         text: parameters
@@ -280,15 +244,9 @@ async fn search(
         ("previous" = Option<bool>, Query, description = "The same as `attempt=1`")),
     responses((status = 200, body = String, content_type = "text/plain"), (status = "4XX", body = ErrorBody)))]
 async fn download(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Name(name): Name,
+    OfJob(context, caller, key): OfJob,
     parameters: Parameters,
 ) -> Result<([(HeaderName, String); 2], Body)> {
-    let key = Key {
-        namespace: parameters.namespace(&caller)?,
-        name,
-    };
     let worker = parameters.integer("worker", 0..=i64::from(i32::MAX))?;
     let previous = usize::from(parameters.flag("previous")?);
     let back = count(parameters.integer("attempt", 0..=1_000_000)?, previous);

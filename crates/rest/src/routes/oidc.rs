@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::header::{LOCATION, SET_COOKIE};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{AppendHeaders, IntoResponse, Response};
+use axum::http::HeaderMap;
+use axum::http::header::SET_COOKIE;
+use axum::response::{AppendHeaders, IntoResponse, Redirect, Response};
 use axum::routing::get;
 use jiff::Timestamp;
 
@@ -40,8 +40,8 @@ async fn login(State(context): State<Arc<Context>>, parameters: Parameters) -> R
     let cookie = format!(
         "{LOGIN_COOKIE}={state}; Path=/api/oidc; HttpOnly; SameSite=Lax; Max-Age=600{secure}"
     );
-    let headers = [(SET_COOKIE, cookie), (LOCATION, url.to_string())];
-    Ok((StatusCode::SEE_OTHER, AppendHeaders(headers)).into_response())
+    let headers = AppendHeaders([(SET_COOKIE, cookie)]);
+    Ok((headers, Redirect::to(url.as_str())).into_response())
 }
 
 async fn callback(
@@ -78,9 +78,8 @@ async fn callback(
             SET_COOKIE,
             format!("{LOGIN_COOKIE}=; Path=/api/oidc; HttpOnly; SameSite=Lax; Max-Age=0"),
         ),
-        (LOCATION, finished.return_to),
     ];
-    Ok((StatusCode::SEE_OTHER, AppendHeaders(headers)).into_response())
+    Ok((AppendHeaders(headers), Redirect::to(&finished.return_to)).into_response())
 }
 
 fn provider(context: &Context) -> Result<&Oidc> {

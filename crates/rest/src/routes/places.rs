@@ -10,15 +10,15 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::app::{self, Error, apply, places, sampling};
+use crate::app::{self, Error, apply, sampling};
 use crate::context::Context;
 use crate::error::Result;
 use crate::extract::{Json, Name, Parameters};
 use crate::identity::{Access, Caller};
 use crate::metrics;
 use crate::model::{
-    Claim, ClaimRequest, ClusterInfo, ErrorBody, Namespace, NewNamespace, NodeInfo, Preset,
-    Priority, Queue, Quota, Runtime, SecretInfo, SecretRequest, UsageOverTime,
+    Claim, ClaimRequest, ClusterInfo, ErrorBody, Namespace, NewNamespace, NodeInfo, Priority,
+    Queue, Quota, Runtime, SecretInfo, SecretRequest, UsageOverTime,
 };
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
@@ -30,7 +30,6 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
         .routes(routes!(runtimes))
         .routes(routes!(runtime))
         .routes(routes!(set_max_restarts))
-        .routes(routes!(presets))
         .routes(routes!(namespaces, create_namespace))
         .routes(routes!(quota, set_quota))
         .routes(routes!(claims, create_claim))
@@ -48,7 +47,7 @@ async fn nodes(
     State(context): State<Arc<Context>>,
     caller: Caller,
 ) -> Result<Answer<Vec<NodeInfo>>> {
-    Ok(Answer(places::nodes(&context, &caller).await?))
+    Ok(Answer(app::nodes::nodes(&context, &caller).await?))
 }
 
 /// What a machine used over the last day.
@@ -71,21 +70,21 @@ async fn priorities(
     State(context): State<Arc<Context>>,
     _: Caller,
 ) -> Result<Answer<Vec<Priority>>> {
-    Ok(Answer(places::priorities(&context).await?))
+    Ok(Answer(app::queue::priorities(&context).await?))
 }
 
 /// The jobs that wait, in the order in which they will start, and why they wait.
 #[utoipa::path(get, path = "/api/queue", tag = "cluster",
     responses((status = 200, body = Queue), (status = "4XX", body = ErrorBody)))]
 async fn queue(State(context): State<Arc<Context>>, caller: Caller) -> Result<Answer<Queue>> {
-    Ok(Answer(places::queue(&context, &caller).await?))
+    Ok(Answer(app::queue::queue(&context, &caller).await?))
 }
 
 /// The runtimes that jobs can use.
 #[utoipa::path(get, path = "/api/runtimes", tag = "cluster",
     responses((status = 200, body = Vec<Runtime>), (status = "4XX", body = ErrorBody)))]
 async fn runtimes(State(context): State<Arc<Context>>, _: Caller) -> Answer<Vec<Runtime>> {
-    Answer(places::runtimes(&context))
+    Answer(app::runtimes::list(&context))
 }
 
 /// One runtime.
@@ -96,7 +95,7 @@ async fn runtime(
     _: Caller,
     Name(name): Name,
 ) -> Result<Answer<Runtime>> {
-    Ok(Answer(places::runtime(&context, &name)?))
+    Ok(Answer(app::runtimes::find(&context, &name)?))
 }
 
 /// How often jobs are restarted.
@@ -120,15 +119,8 @@ async fn set_max_restarts(
         return Err(Error::invalid("max_restarts", "must be between 0 and 1000"));
     }
     Ok(Answer(
-        places::set_max_restarts(&context, &caller, &name, body.max_restarts).await?,
+        app::runtimes::set_max_restarts(&context, &caller, &name, body.max_restarts).await?,
     ))
-}
-
-/// Sizes to choose from.
-#[utoipa::path(get, path = "/api/presets", tag = "cluster",
-    responses((status = 200, body = Vec<Preset>), (status = "4XX", body = ErrorBody)))]
-async fn presets(_: Caller) -> Answer<Vec<Preset>> {
-    Answer(places::presets())
 }
 
 /// The namespaces that the caller may see.
@@ -138,7 +130,7 @@ async fn namespaces(
     State(context): State<Arc<Context>>,
     caller: Caller,
 ) -> Result<Answer<Vec<Namespace>>> {
-    Ok(Answer(places::namespaces(&context, &caller).await?))
+    Ok(Answer(app::namespaces::visible(&context, &caller).await?))
 }
 
 /// Make a namespace that belongs to the caller. Jobs go there only when it is named.
@@ -161,7 +153,7 @@ async fn quota(
     caller: Caller,
     Name(name): Name,
 ) -> Result<Answer<Quota>> {
-    Ok(Answer(places::quota(&context, &caller, &name).await?))
+    Ok(Answer(app::quotas::find(&context, &caller, &name).await?))
 }
 
 /// Set a namespace's quota; for administrators.
@@ -175,7 +167,7 @@ async fn set_quota(
     Json(quota): Json<Quota>,
 ) -> Result<Answer<Quota>> {
     Ok(Answer(
-        places::set_quota(&context, &caller, &name, &quota).await?,
+        app::quotas::set(&context, &caller, &name, &quota).await?,
     ))
 }
 
@@ -188,7 +180,9 @@ async fn claims(
     parameters: Parameters,
 ) -> Result<Answer<Vec<Claim>>> {
     let namespace = parameters.namespace(&caller)?;
-    Ok(Answer(places::claims(&context, &caller, &namespace).await?))
+    Ok(Answer(
+        app::claims::list(&context, &caller, &namespace).await?,
+    ))
 }
 
 /// Create a volume.
@@ -200,7 +194,7 @@ async fn create_claim(
     Json(request): Json<ClaimRequest>,
 ) -> Result<Answer<Claim>> {
     Ok(Answer(
-        places::create_claim(&context, &caller, &request).await?,
+        app::claims::create(&context, &caller, &request).await?,
     ))
 }
 
@@ -214,7 +208,7 @@ async fn secrets(
 ) -> Result<Answer<Vec<SecretInfo>>> {
     let namespace = parameters.namespace(&caller)?;
     Ok(Answer(
-        places::secrets(&context, &caller, &namespace).await?,
+        app::secrets::list(&context, &caller, &namespace).await?,
     ))
 }
 
@@ -227,7 +221,7 @@ async fn put_secret(
     Json(request): Json<SecretRequest>,
 ) -> Result<Answer<SecretInfo>> {
     Ok(Answer(
-        places::put_secret(&context, &caller, &request).await?,
+        app::secrets::put(&context, &caller, &request).await?,
     ))
 }
 

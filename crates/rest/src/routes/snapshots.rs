@@ -14,10 +14,9 @@ use crate::app::Error;
 use crate::app::snapshots;
 use crate::context::Context;
 use crate::error::Result;
-use crate::extract::{Name, Parameters};
+use crate::extract::{OfJob, Parameters};
 use crate::identity::Caller;
 use crate::model::{ErrorBody, SnapshotInfo};
-use crate::world::Key;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
     OpenApiRouter::new()
@@ -74,16 +73,7 @@ async fn describe(
     responses(
         (status = 200, body = Vec<u8>, content_type = "application/gzip"),
         (status = "4XX", body = ErrorBody)))]
-async fn code(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Name(name): Name,
-    parameters: Parameters,
-) -> Result<([(HeaderName, String); 2], Vec<u8>)> {
-    let key = Key {
-        namespace: parameters.namespace(&caller)?,
-        name,
-    };
+async fn code(OfJob(context, caller, key): OfJob) -> Result<([(HeaderName, String); 2], Vec<u8>)> {
     let archive = snapshots::code(&context, &caller, &key).await?;
     let file = format!("attachment; filename=\"{}.tar.gz\"", key.name);
     let headers = [

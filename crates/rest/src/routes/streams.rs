@@ -16,10 +16,9 @@ use crate::app;
 use crate::app::logs::stream::{self, Item};
 use crate::context::Context;
 use crate::error::Result;
-use crate::extract::{self, Name, Parameters};
+use crate::extract::{self, OfJob, Parameters};
 use crate::identity::Caller;
 use crate::model::{ErrorBody, JobSummary, LogLine};
-use crate::world::Key;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
     OpenApiRouter::new()
@@ -38,16 +37,10 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
         ("Last-Event-ID" = Option<String>, Header)),
     responses((status = 200, body = LogLine, content_type = "text/event-stream"), (status = "4XX", body = ErrorBody)))]
 async fn logs(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Name(name): Name,
+    OfJob(context, caller, key): OfJob,
     parameters: Parameters,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
-    let key = Key {
-        namespace: parameters.namespace(&caller)?,
-        name,
-    };
     let worker = parameters.integer("worker", 0..=i64::from(i32::MAX))?;
     let tail = parameters
         .integer("tail", 0..=1_000_000)?

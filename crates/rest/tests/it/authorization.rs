@@ -105,7 +105,6 @@ fn cases() -> Vec<Case> {
             "",
             Some(|| json!({ "max_restarts": 3 })),
         ),
-        ("GET /api/presets", Users, "", None),
         ("GET /api/namespaces", Users, "", None),
         // Users may only have namespaces of their own name.
         (

@@ -12,9 +12,10 @@ import { isFinished, shownState } from '@/libs/state';
 import { duration } from '@/libs/time';
 import { Curves } from '@/pages/Jobs/Detail/Curves';
 import { ROUTES } from '@/routes';
+import type { Schemas } from '@/services/client';
 import { formOf, jobOf, type JobKey, useLiveJobs } from '@/services/jobs';
 
-import { LABELS, resultsOf, rowsOf, settingsOf } from './settings';
+import { LABELS, resultsOf, type Row, rowsOf, settingsOf } from './settings';
 
 /** Any number of jobs side by side: their curves in the same charts, and in what they differ. The address says which. */
 export function Compare() {
@@ -76,52 +77,22 @@ export function Compare() {
                 <Table.Thead>
                   <Table.Tr>
                     <Table.Td />
-                    {keys.map(({ namespace, name }, at) => {
-                      const job = jobs[at]?.data;
-                      return (
-                        <Table.Th key={`${namespace}/${name}`} scope="col" style={{ whiteSpace: 'normal' }}>
-                          <Group gap={4} wrap="nowrap" align="center">
-                            <Anchor
-                              component={Link}
-                              to={ROUTES.job.path(namespace, name)}
-                              size="sm"
-                              style={{ overflowWrap: 'anywhere' }}
-                            >
-                              {name}
-                            </Anchor>
-                            <CloseButton
-                              size="xs"
-                              aria-label={t('compare.without', { name })}
-                              onClick={() => without(at)}
-                            />
-                          </Group>
-                          {job !== undefined && <StateBadge state={shownState(job)} />}
-                          {jobs[at]?.error != null && <Badge color="gray">{t('compare.missing')}</Badge>}
-                        </Table.Th>
-                      );
-                    })}
+                    {keys.map((key, at) => (
+                      <Column
+                        key={`${key.namespace}/${key.name}`}
+                        of={key}
+                        job={jobs[at]?.data}
+                        missing={jobs[at]?.error != null}
+                        onRemove={() => without(at)}
+                      />
+                    ))}
                   </Table.Tr>
                 </Table.Thead>
                 <Table.Tbody>
                   {[...results, ...settings]
                     .filter((row) => row.differs || !onlyDifferent)
                     .map((row) => (
-                      <Table.Tr
-                        key={row.name}
-                        data-setting={row.name}
-                        data-differs={(row.differs && keys.length > 1) || undefined}
-                        bg={row.differs && keys.length > 1 ? 'var(--mantine-color-yellow-light)' : undefined}
-                      >
-                        <Table.Th scope="row" c="var(--mantine-color-text)">
-                          {(LABELS[row.name as keyof typeof LABELS] ?? []).map((key) => t(key)).join(' ') ||
-                            row.name}
-                        </Table.Th>
-                        {row.values.map((value, at) => (
-                          <Table.Td key={at} style={{ overflowWrap: 'anywhere' }}>
-                            {value ?? '–'}
-                          </Table.Td>
-                        ))}
-                      </Table.Tr>
+                      <Line key={row.name} row={row} marked={row.differs && keys.length > 1} />
                     ))}
                 </Table.Tbody>
               </Table>
@@ -136,5 +107,54 @@ export function Compare() {
         </>
       )}
     </Stack>
+  );
+}
+
+/** The head of a job's column. */
+function Column(props: {
+  of: JobKey;
+  job: Schemas['JobDetail'] | undefined;
+  missing: boolean;
+  onRemove: () => void;
+}) {
+  const { t } = useTranslation();
+  const { namespace, name } = props.of;
+  return (
+    <Table.Th scope="col" style={{ whiteSpace: 'normal' }}>
+      <Group gap={4} wrap="nowrap" align="center">
+        <Anchor
+          component={Link}
+          to={ROUTES.job.path(namespace, name)}
+          size="sm"
+          style={{ overflowWrap: 'anywhere' }}
+        >
+          {name}
+        </Anchor>
+        <CloseButton size="xs" aria-label={t('compare.without', { name })} onClick={props.onRemove} />
+      </Group>
+      {props.job !== undefined && <StateBadge state={shownState(props.job)} />}
+      {props.missing && <Badge color="gray">{t('compare.missing')}</Badge>}
+    </Table.Th>
+  );
+}
+
+function Line({ row, marked }: { row: Row; marked: boolean }) {
+  const { t } = useTranslation();
+  const words = LABELS[row.name as keyof typeof LABELS] ?? [];
+  return (
+    <Table.Tr
+      data-setting={row.name}
+      data-differs={marked || undefined}
+      bg={marked ? 'var(--mantine-color-yellow-light)' : undefined}
+    >
+      <Table.Th scope="row" c="var(--mantine-color-text)">
+        {words.map((key) => t(key)).join(' ') || row.name}
+      </Table.Th>
+      {row.values.map((value, at) => (
+        <Table.Td key={at} style={{ overflowWrap: 'anywhere' }}>
+          {value ?? '–'}
+        </Table.Td>
+      ))}
+    </Table.Tr>
   );
 }

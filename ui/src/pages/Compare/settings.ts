@@ -5,16 +5,7 @@ import type { Schemas } from '@/services/client';
 type Form = Schemas['CreateRequest'];
 
 /** What is the same question for each job; names, code and where it runs are not settings. */
-const OTHERS = [
-  'user_id',
-  'namespace',
-  'name',
-  'training_code',
-  'env_vars',
-  'volumes',
-  'config',
-  'config_type',
-];
+const OTHERS = ['user_id', 'namespace', 'name', 'training_code', 'env_vars', 'volumes', 'config'];
 
 /** The settings of a job as lines of a table; variables one by one, since that is where they differ most. */
 export function settingsOf(form: Form): Map<string, string> {
@@ -42,6 +33,8 @@ export const LABELS = {
   gpu_count: ['nodes.gpu'],
   image: ['submit.image'],
   command: ['submit.command'],
+  arguments: ['submit.arguments'],
+  nproc_per_node: ['submit.processes'],
   git_repository: ['submit.repository'],
   git_branch: ['submit.branch'],
   max_restarts: ['submit.maxRestarts'],

@@ -12,12 +12,12 @@ import { STATES } from '@/libs/state';
 import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
 import { useJobs, useLiveJobs } from '@/services/jobs';
+import { useFrameworks } from '@/services/places';
 
 import { Bulk } from './Bulk';
 import classes from './Jobs.module.css';
 import { JobCards, JobTable, type Sort } from './JobTable';
 
-const FRAMEWORKS = ['pytorch', 'tensorflow', 'horovod', 'jax', 'xgboost', 'deepspeed', 'mlx'] as const;
 const SORTS: Sort[] = ['newest', 'oldest', 'name', 'state', 'duration'];
 const PAGE_SIZE = 50;
 
@@ -77,46 +77,11 @@ export function JobList({ me }: { me: Schemas['WhoAmI'] }) {
     <>
       <Group justify="space-between" mb="md" wrap="nowrap">
         <Title order={2}>{t('nav.jobs')}</Title>
-        <Button component={Link} to={ROUTES.submit} size="sm" leftSection={<IconPlus size={16} />}>
-          {t('nav.submit')}
-        </Button>
+        <NewJob />
       </Group>
       <div className={classes.filters}>
         <Search key={clears} text={text} narrow={narrow} onLook={(value) => set('q', value)} />
-        <Select
-          w={{ base: 'calc(50% - 4px)', xs: 150 }}
-          size="sm"
-          placeholder={t('jobs.anyState')}
-          aria-label={t('jobs.state')}
-          clearable
-          data={STATES.map((one) => ({ value: one, label: t(`state.${one}`) }))}
-          value={search.get('state')}
-          onChange={(value) => set('state', value)}
-        />
-        <Select
-          w={{ base: 'calc(50% - 4px)', xs: 160 }}
-          size="sm"
-          placeholder={t('jobs.anyFramework')}
-          aria-label={t('submit.framework')}
-          clearable
-          data={FRAMEWORKS.map((one) => ({ value: one, label: t(`framework.${one}.name`) }))}
-          value={search.get('framework')}
-          onChange={(value) => set('framework', value)}
-        />
-        <Switch
-          size="xs"
-          ml={{ xs: 4 }}
-          label={t('jobs.mine')}
-          checked={search.has('mine')}
-          onChange={(event) => set('mine', event.currentTarget.checked ? '1' : null)}
-        />
-        <Switch
-          size="xs"
-          ml={4}
-          label={t('jobs.history')}
-          checked={search.has('history')}
-          onChange={(event) => set('history', event.currentTarget.checked ? '1' : null)}
-        />
+        <Filters search={search} set={set} />
         {jobs.data !== undefined && jobs.data.total > 0 && (
           <Text size="sm" c="dimmed" role="status" ml="auto" className="numbers">
             {t('jobs.total', {
@@ -128,28 +93,13 @@ export function JobList({ me }: { me: Schemas['WhoAmI'] }) {
       </div>
       {jobs.error !== null && <ErrorNote error={jobs.error} onRetry={() => void jobs.refetch()} />}
       {items?.length === 0 ? (
-        <Empty
-          title={filtered ? t('jobs.noneFound') : t('jobs.none')}
-          action={
-            filtered ? (
-              <Button
-                variant="light"
-                onClick={() => {
-                  setClears(clears + 1);
-                  setSearch({});
-                }}
-              >
-                {t('jobs.clear')}
-              </Button>
-            ) : (
-              <Button component={Link} to={ROUTES.submit} leftSection={<IconPlus size={16} />}>
-                {t('nav.submit')}
-              </Button>
-            )
-          }
-        >
-          {filtered ? undefined : t('jobs.noneHint')}
-        </Empty>
+        <Nothing
+          filtered={filtered}
+          onClear={() => {
+            setClears(clears + 1);
+            setSearch({});
+          }}
+        />
       ) : narrow ? (
         <JobCards jobs={items} read={jobs.dataUpdatedAt} />
       ) : (
@@ -164,20 +114,104 @@ export function JobList({ me }: { me: Schemas['WhoAmI'] }) {
           />
         )
       )}
-      {jobs.data !== undefined && jobs.data.total > PAGE_SIZE && (
-        <Group mt="md" justify="flex-end">
-          <Pagination
-            size="sm"
-            total={Math.ceil(jobs.data.total / PAGE_SIZE)}
-            value={page}
-            onChange={(next) => set('page', String(next))}
-            getControlProps={(control) => ({ 'aria-label': t(`paging.${control}`) })}
-            getItemProps={(number) => ({ 'aria-label': t('paging.page', { number }) })}
-          />
-        </Group>
-      )}
+      <Pages total={jobs.data?.total ?? 0} page={page} onPage={(next) => set('page', String(next))} />
       {chosen.length > 0 && <Bulk chosen={chosen} onDone={() => setSelected(new Set())} />}
     </>
+  );
+}
+
+function Pages({ total, page, onPage }: { total: number; page: number; onPage: (page: number) => void }) {
+  const { t } = useTranslation();
+  if (total <= PAGE_SIZE) return null;
+  return (
+    <Group mt="md" justify="flex-end">
+      <Pagination
+        size="sm"
+        total={Math.ceil(total / PAGE_SIZE)}
+        value={page}
+        onChange={onPage}
+        getControlProps={(control) => ({ 'aria-label': t(`paging.${control}`) })}
+        getItemProps={(number) => ({ 'aria-label': t('paging.page', { number }) })}
+      />
+    </Group>
+  );
+}
+
+type Setter = (key: string, value: string | null) => void;
+
+/** What of the jobs is shown, besides the text that is looked for. */
+function Filters({ search, set }: { search: URLSearchParams; set: Setter }) {
+  const { t } = useTranslation();
+  const frameworks = useFrameworks();
+  const choices = [
+    {
+      key: 'state',
+      label: t('jobs.state'),
+      any: t('jobs.anyState'),
+      data: STATES.map((one) => ({ value: one as string, label: t(`state.${one}`) })),
+    },
+    {
+      key: 'framework',
+      label: t('submit.framework'),
+      any: t('jobs.anyFramework'),
+      data: frameworks.map((one) => ({ value: one.framework, label: one.title })),
+    },
+  ];
+  return (
+    <>
+      {choices.map(({ key, label, any, data }) => (
+        <Select
+          key={key}
+          w={{ base: 'calc(50% - 4px)', xs: 155 }}
+          size="sm"
+          placeholder={any}
+          aria-label={label}
+          clearable
+          data={data}
+          value={search.get(key)}
+          onChange={(value) => set(key, value)}
+        />
+      ))}
+      {(['mine', 'history'] as const).map((key) => (
+        <Switch
+          key={key}
+          size="xs"
+          ml={4}
+          label={t(`jobs.${key}`)}
+          checked={search.has(key)}
+          onChange={(event) => set(key, event.currentTarget.checked ? '1' : null)}
+        />
+      ))}
+    </>
+  );
+}
+
+function Nothing({ filtered, onClear }: { filtered: boolean; onClear: () => void }) {
+  const { t } = useTranslation();
+  if (filtered)
+    return (
+      <Empty
+        title={t('jobs.noneFound')}
+        action={
+          <Button variant="light" onClick={onClear}>
+            {t('jobs.clear')}
+          </Button>
+        }
+      />
+    );
+  return (
+    <Empty title={t('jobs.none')} action={<NewJob />}>
+      {t('jobs.noneHint')}
+    </Empty>
+  );
+}
+
+function NewJob() {
+  const { t } = useTranslation();
+  return (
+    <Button component={Link} to={ROUTES.submit} size="sm" leftSection={<IconPlus size={16} />}>
+      {t('nav.submit')}
+    </Button>
   );
 }
 

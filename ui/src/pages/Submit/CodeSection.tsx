@@ -2,10 +2,12 @@ import {
   Button,
   FileButton,
   Group,
+  NumberInput,
   SegmentedControl,
   Select,
   SimpleGrid,
   Stack,
+  TagsInput,
   Text,
   Textarea,
   TextInput,
@@ -17,7 +19,8 @@ import { type DragEvent, lazy, Suspense, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { Section } from '@/components/Section';
-import { useSecrets } from '@/services/places';
+import { runtimeOf } from '@/libs/frameworks';
+import { useRuntimes, useSecrets } from '@/services/places';
 
 import { FolderSource } from './FolderSource';
 import type { CodeSource, Form } from './form';
@@ -35,6 +38,7 @@ const SOURCES: CodeSource[] = ['editor', 'folder', 'git', 'image'];
 export function CodeSection({ form }: Props) {
   const { t } = useTranslation();
   const source = form.values.codeSource;
+  const runtime = runtimeOf(form.values, useRuntimes().data);
   return (
     <Section
       title={t('submit.code')}
@@ -65,6 +69,27 @@ export function CodeSection({ form }: Props) {
           styles={{ input: { fontFamily: 'var(--mantine-font-family-monospace)' } }}
           {...form.getInputProps('command')}
         />
+        {form.values.command === '' && (
+          <SimpleGrid cols={{ base: 1, xs: 2 }}>
+            <TagsInput
+              label={t('submit.arguments')}
+              description={t('submit.argumentsHint')}
+              splitChars={[]}
+              allowDuplicates
+              {...form.getInputProps('arguments')}
+            />
+            {runtime?.torchrun === true && (
+              <NumberInput
+                label={t('submit.processes')}
+                description={t('submit.processesHint')}
+                min={1}
+                max={256}
+                allowDecimal={false}
+                {...form.getInputProps('nproc_per_node')}
+              />
+            )}
+          </SimpleGrid>
+        )}
       </Stack>
     </Section>
   );
@@ -75,7 +100,7 @@ function Editor({ form }: Props) {
   const [over, setOver] = useState(false);
   const load = (file: File | null) =>
     void file?.text().then((text) => {
-      form.setFieldValue('code', text);
+      form.setFieldValue('training_code', text);
       notifications.show({ message: t('submit.dropped', { name: file.name }) });
     });
   // The editor would take the text of a dropped file where the pointer is; here it becomes the whole code.
@@ -112,17 +137,17 @@ function Editor({ form }: Props) {
       </Group>
       <Suspense fallback={<div style={{ height: 300 }} />}>
         <CodeEditor
-          value={form.values.code}
-          onChange={(code) => form.setFieldValue('code', code)}
+          value={form.values.training_code}
+          onChange={(code) => form.setFieldValue('training_code', code)}
           language="python"
           label="train.py"
           placeholder={t('submit.codePlaceholder')}
           height="300px"
         />
       </Suspense>
-      {form.errors['code'] !== undefined && (
+      {form.errors['training_code'] !== undefined && (
         <Text size="xs" c="red" role="alert">
-          {form.errors['code']}
+          {form.errors['training_code']}
         </Text>
       )}
     </div>
@@ -137,21 +162,21 @@ function Repository({ form }: Props) {
       <TextInput
         label={t('submit.repository')}
         placeholder="https://…/project.git"
-        {...form.getInputProps('repository')}
+        {...form.getInputProps('git_repository')}
       />
-      <TextInput label={t('submit.branch')} placeholder="main" {...form.getInputProps('branch')} />
+      <TextInput label={t('submit.branch')} placeholder="main" {...form.getInputProps('git_branch')} />
       <Select
         label={t('submit.secret')}
         description={t('submit.secretHint')}
         placeholder={t('submit.secretNone')}
-        data={[...new Set([...(secrets.data ?? []).map((one) => one.name), form.values.secret])].filter(
+        data={[...new Set([...(secrets.data ?? []).map((one) => one.name), form.values.git_secret])].filter(
           Boolean,
         )}
         clearable
         searchable
-        value={form.values.secret === '' ? null : form.values.secret}
-        error={form.errors['secret']}
-        onChange={(value) => form.setFieldValue('secret', value ?? '')}
+        value={form.values.git_secret === '' ? null : form.values.git_secret}
+        error={form.errors['git_secret']}
+        onChange={(value) => form.setFieldValue('git_secret', value ?? '')}
       />
     </SimpleGrid>
   );

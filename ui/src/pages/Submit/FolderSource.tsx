@@ -15,7 +15,7 @@ import classes from './Submit.module.css';
 /** A folder of code, dropped or chosen. It is uploaded at once, so that the preview shows what will run. */
 export function FolderSource({ form }: { form: UseFormReturnType<Form> }) {
   const { t } = useTranslation();
-  const { namespace, snapshot, entry, scripts } = form.values;
+  const { namespace, snapshot, scripts } = form.values;
   const [over, setOver] = useState(false);
   const [problem, setProblem] = useState<string>();
   const upload = useUpload();
@@ -100,20 +100,25 @@ export function FolderSource({ form }: { form: UseFormReturnType<Form> }) {
       )}
       {upload.error !== null && <ErrorNote error={upload.error} />}
       {stored.error !== null && snapshot !== '' && <ErrorNote error={stored.error} />}
-      {snapshot !== '' && scripts.length > 0 && (
-        <SimpleGrid cols={{ base: 1, xs: 2 }} mt="sm">
-          <Select
-            label={t('submit.entry')}
-            description={t('submit.entryHint')}
-            data={scripts}
-            searchable
-            allowDeselect={false}
-            value={entry}
-            error={form.errors['entry']}
-            onChange={(value) => form.setFieldValue('entry', value ?? '')}
-          />
-        </SimpleGrid>
-      )}
+      {snapshot !== '' && scripts.length > 0 && <Entry form={form} />}
     </div>
+  );
+}
+
+function Entry({ form }: { form: UseFormReturnType<Form> }) {
+  const { t } = useTranslation();
+  return (
+    <SimpleGrid cols={{ base: 1, xs: 2 }} mt="sm">
+      <Select
+        label={t('submit.entry')}
+        description={t('submit.entryHint')}
+        data={form.values.scripts}
+        searchable
+        allowDeselect={false}
+        value={form.values.entry}
+        error={form.errors['entry']}
+        onChange={(value) => form.setFieldValue('entry', value ?? '')}
+      />
+    </SimpleGrid>
   );
 }

@@ -13,15 +13,17 @@ import type { UseFormReturnType } from '@mantine/form';
 import { useTranslation } from 'react-i18next';
 
 import { Section } from '@/components/Section';
-import { useNamespaces } from '@/services/places';
+import { byMpi, frameworksOf, runtimeOf } from '@/libs/frameworks';
+import { useNamespaces, useRuntimes } from '@/services/places';
 
-import { type Form, FRAMEWORKS, type Framework, hasLauncher } from './form';
+import type { Form } from './form';
 
 /** What kind of training, on how many nodes, under which name. */
 export function FrameworkSection({ form }: { form: UseFormReturnType<Form> }) {
   const { t } = useTranslation();
   const namespaces = useNamespaces();
-  const launcher = hasLauncher(form.values.framework);
+  const runtimes = useRuntimes().data;
+  const launcher = runtimeOf(form.values, runtimes)?.launcher === true;
   return (
     <Section title={t('submit.type')}>
       <Stack>
@@ -30,26 +32,26 @@ export function FrameworkSection({ form }: { form: UseFormReturnType<Form> }) {
           error={form.errors['framework']}
           value={form.values.framework}
           // A runtime that was picked for another framework would not run this one.
-          onChange={(value) => form.setValues({ framework: value as Framework, runtime: '' })}
+          onChange={(value) => form.setValues({ framework: value, runtime: '' })}
         >
           <SimpleGrid cols={{ base: 2, xs: 3, xl: 4 }} mt={6} spacing="xs">
-            {FRAMEWORKS.map((framework) => (
+            {frameworksOf(runtimes).map((one) => (
               <Radio.Card
-                key={framework}
-                value={framework}
+                key={one.framework}
+                value={one.framework}
                 px="sm"
                 py={8}
                 radius="md"
-                aria-label={t(`framework.${framework}.name`)}
+                aria-label={one.title}
               >
                 <Group wrap="nowrap" gap="xs" align="flex-start">
                   <Radio.Indicator mt={2} />
                   <div>
                     <Text size="sm" fw={600}>
-                      {t(`framework.${framework}.name`)}
+                      {one.title}
                     </Text>
                     <Text size="xs" c="dimmed">
-                      {t(`framework.${framework}.via`)}
+                      {byMpi(one) ? 'MPI' : 'Training Operator'}
                     </Text>
                   </div>
                 </Group>
@@ -74,7 +76,7 @@ export function FrameworkSection({ form }: { form: UseFormReturnType<Form> }) {
               min={1}
               max={1000}
               allowDecimal={false}
-              {...form.getInputProps('nodes')}
+              {...form.getInputProps('num_nodes')}
             />
           )}
         </Group>

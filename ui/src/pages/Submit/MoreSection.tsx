@@ -25,23 +25,25 @@ import { NewClaim } from './NewClaim';
 
 type Props = { form: UseFormReturnType<Form> };
 
+const LIMITS = ['max_restarts', 'ttl_seconds_after_finished', 'deadline_seconds', 'priority'];
+
 /** What most jobs do not need: environment, volumes, checkpoints, limits on time and restarts, where it may run. */
 export function MoreSection({ form }: Props) {
   const { t } = useTranslation();
-  const { environment, volumes, selector, checkpoint } = form.values;
+  const { env_vars, volumes, node_selector, checkpoint } = form.values;
   const counted = (word: string, count: number) => (count === 0 ? word : `${word} (${count})`);
   const [opened, setOpened] = useState<string[]>([]);
   // A section with a mistake in it is never shut.
   const wrong = Object.keys(form.errors).flatMap((field) => {
-    if (field.startsWith('environment')) return ['environment'];
+    if (field.startsWith('env_vars')) return ['environment'];
     if (field.startsWith('volumes') || field === 'sharedMemory') return ['volumes'];
-    if (field === 'checkpointSize') return ['checkpoint'];
-    return ['maxRestarts', 'ttlSeconds', 'deadlineSeconds', 'priority'].includes(field) ? ['limits'] : [];
+    if (field === 'checkpoint_size') return ['checkpoint'];
+    return LIMITS.includes(field) ? ['limits'] : [];
   });
   return (
     <Accordion variant="contained" multiple value={[...new Set([...opened, ...wrong])]} onChange={setOpened}>
-      <Section value="environment" title={counted(t('submit.environment'), environment.length)}>
-        <Pairs form={form} list="environment" add={t('submit.addVariable')} example={['EPOCHS', '10']} />
+      <Section value="environment" title={counted(t('submit.environment'), env_vars.length)}>
+        <Pairs form={form} list="env_vars" add={t('submit.addVariable')} example={['EPOCHS', '10']} />
       </Section>
       <Section value="volumes" title={counted(t('submit.volumes'), volumes.length)}>
         <Volumes form={form} />
@@ -58,7 +60,7 @@ export function MoreSection({ form }: Props) {
               w={240}
               label={t('submit.checkpointSize')}
               min={1}
-              {...form.getInputProps('checkpointSize')}
+              {...form.getInputProps('checkpoint_size')}
             />
           )}
         </Stack>
@@ -66,13 +68,13 @@ export function MoreSection({ form }: Props) {
       <Section value="limits" title={t('submit.limits')}>
         <Limits form={form} />
       </Section>
-      <Section value="selector" title={counted(t('submit.selector'), selector.length)}>
+      <Section value="selector" title={counted(t('submit.selector'), node_selector.length)}>
         <Text size="sm" c="dimmed" mb="xs">
           {t('submit.selectorHint')}
         </Text>
         <Pairs
           form={form}
-          list="selector"
+          list="node_selector"
           add={t('submit.addLabel')}
           example={['node.kubernetes.io/instance-type', 'p4d.24xlarge']}
         />
@@ -92,7 +94,7 @@ function Section(props: { value: string; title: string; children: ReactNode }) {
 
 function Limits({ form }: Props) {
   const { t } = useTranslation();
-  const { ttlSeconds, deadlineSeconds } = form.values;
+  const { ttl_seconds_after_finished: ttl, deadline_seconds: deadline } = form.values;
   const priorities = usePriorities();
   const inWords = (seconds: number | '') =>
     seconds === '' ? t('submit.asRuntime') : duration(seconds * 1000);
@@ -103,7 +105,7 @@ function Limits({ form }: Props) {
         description={t('submit.maxRestartsHint')}
         min={0}
         allowDecimal={false}
-        {...form.getInputProps('maxRestarts')}
+        {...form.getInputProps('max_restarts')}
       />
       <div>
         <NumberInput
@@ -130,19 +132,19 @@ function Limits({ form }: Props) {
       </div>
       <NumberInput
         label={t('submit.ttl')}
-        description={inWords(ttlSeconds)}
+        description={inWords(ttl)}
         min={0}
         step={3600}
         allowDecimal={false}
-        {...form.getInputProps('ttlSeconds')}
+        {...form.getInputProps('ttl_seconds_after_finished')}
       />
       <NumberInput
         label={t('submit.deadline')}
-        description={deadlineSeconds === '' ? t('submit.noDeadline') : inWords(deadlineSeconds)}
+        description={deadline === '' ? t('submit.noDeadline') : inWords(deadline)}
         min={1}
         step={3600}
         allowDecimal={false}
-        {...form.getInputProps('deadlineSeconds')}
+        {...form.getInputProps('deadline_seconds')}
       />
     </SimpleGrid>
   );
@@ -154,7 +156,7 @@ function Pairs({
   list,
   add,
   example,
-}: Props & { list: 'environment' | 'selector'; add: string; example: [string, string] }) {
+}: Props & { list: 'env_vars' | 'node_selector'; add: string; example: [string, string] }) {
   const { t } = useTranslation();
   return (
     <Stack gap="xs">

@@ -28,10 +28,12 @@ import { Section } from '@/components/Section';
 import { amounts, bytes, cores } from '@/libs/amounts';
 import { duration } from '@/libs/time';
 import { asSentence, useSaying } from '@/libs/saying';
+import { runtimeOf } from '@/libs/frameworks';
 import { ApiError, type Schemas } from '@/services/client';
+import { useRuntimes } from '@/services/places';
 
 import { documentsOf } from './documents';
-import { commandOf, curlOf, type Form, hasLauncher } from './form';
+import { commandOf, curlOf, type Form } from './form';
 import classes from './Submit.module.css';
 
 const CodeEditor = lazy(() =>
@@ -123,15 +125,16 @@ export function PreviewPane({ form, request, preview, error, fit }: Props) {
 /** What is asked for, in one sentence: `2 × PyTorch, 1 CPU · 1 GiB each`. */
 function useSummary(form: Form): string {
   const { t } = useTranslation();
-  const size = { cpu: form.cpu, memory: form.memory * 2 ** 30, gpu: form.gpu };
+  const runtime = runtimeOf(form, useRuntimes().data);
+  const size = { cpu: form.cpu_request, memory: form.memory_request * 2 ** 30, gpu: form.gpu_count };
   const words = {
-    framework: t(`framework.${form.framework}.name`),
+    framework: runtime?.title ?? form.framework,
     size: amounts(size),
-    count: form.multiNode ? form.nodes : 1,
+    count: form.multiNode ? form.num_nodes : 1,
   };
   return [
     t('preview.summary', words),
-    hasLauncher(form.framework) && t('preview.withLauncher'),
+    runtime?.launcher === true && t('preview.withLauncher'),
     form.checkpoint && t('preview.withCheckpoints'),
   ]
     .filter(Boolean)

@@ -4,40 +4,53 @@ import { useTranslation } from 'react-i18next';
 
 import { Section } from '@/components/Section';
 import { amounts } from '@/libs/amounts';
-import { useNodes } from '@/services/places';
+import { runtimeOf } from '@/libs/frameworks';
+import { useNodes, useRuntimes } from '@/services/places';
 
-import { type Form, hasLauncher } from './form';
+import type { Form } from './form';
 import { largest, PRESETS, presetsOf, stepOf } from './sizes';
 
 /** How much of a machine each node gets, requests and limits; with MPI the launcher and the workers each. */
 export function ResourceSection({ form }: { form: UseFormReturnType<Form> }) {
   const { t } = useTranslation();
-  const launcher = hasLauncher(form.values.framework);
+  const launcher = runtimeOf(form.values, useRuntimes().data)?.launcher === true;
   const machines = useNodes().data;
-  const { cpu, memory, gpu, cpuLimit, memoryLimit, multiNode, nodes } = form.values;
+  const { cpu_request, memory_request, gpu_count, cpu_limit, memory_limit, multiNode, num_nodes } =
+    form.values;
   const most = largest(machines);
-  const presets = presetsOf(machines, multiNode ? nodes : 1);
+  const presets = presetsOf(machines, multiNode ? num_nodes : 1);
   const chosen = PRESETS.find((one) => {
     const size = presets[one];
     return (
-      size.gpu === gpu &&
-      [cpu, cpuLimit].every((value) => value === size.cpu) &&
-      [memory, memoryLimit].every((value) => value === size.memory)
+      size.gpu === gpu_count &&
+      [cpu_request, cpu_limit].every((value) => value === size.cpu) &&
+      [memory_request, memory_limit].every((value) => value === size.memory)
     );
   });
   const pick = (preset: string) => {
     const size = PRESETS.find((one) => one === preset);
     if (size === undefined) return;
-    const { cpu, memory } = presets[size];
-    form.setValues({ ...presets[size], cpuLimit: cpu, memoryLimit: memory });
+    const { cpu, memory, gpu } = presets[size];
+    form.setValues({
+      gpu_count: gpu,
+      cpu_request: cpu,
+      cpu_limit: cpu,
+      memory_request: memory,
+      memory_limit: memory,
+    });
   };
   return (
     <>
       {launcher && (
         <Section title={t('submit.launcher')} hint={t('submit.launcherHint')}>
           <Stack>
-            <Amount form={form} field="launcherCpu" label={t('submit.launcherCpu')} max={most.cpu} />
-            <Amount form={form} field="launcherMemory" label={t('submit.launcherMemory')} max={most.memory} />
+            <Amount form={form} field="launcher_cpu" label={t('submit.launcherCpu')} max={most.cpu} />
+            <Amount
+              form={form}
+              field="launcher_memory"
+              label={t('submit.launcherMemory')}
+              max={most.memory}
+            />
           </Stack>
         </Section>
       )}
@@ -66,17 +79,19 @@ export function ResourceSection({ form }: { form: UseFormReturnType<Form> }) {
               ))}
             </SimpleGrid>
           </Radio.Group>
-          {(most.gpu > 0 || gpu > 0) && <Amount form={form} field="gpu" label="GPU" max={most.gpu} />}
-          <Amount form={form} field="cpu" limit="cpuLimit" label="CPU" max={most.cpu} />
+          {(most.gpu > 0 || gpu_count > 0) && (
+            <Amount form={form} field="gpu_count" label="GPU" max={most.gpu} />
+          )}
+          <Amount form={form} field="cpu_request" limit="cpu_limit" label="CPU" max={most.cpu} />
           <Amount
             form={form}
-            field="memory"
-            limit="memoryLimit"
+            field="memory_request"
+            limit="memory_limit"
             label={t('submit.memory')}
             max={most.memory}
           />
           <Text size="xs" c="dimmed">
-            {t('submit.requestHint')} {most.gpu === 0 && gpu === 0 && t('submit.noGpu')}
+            {t('submit.requestHint')} {most.gpu === 0 && gpu_count === 0 && t('submit.noGpu')}
           </Text>
         </Stack>
       </Section>
@@ -86,16 +101,16 @@ export function ResourceSection({ form }: { form: UseFormReturnType<Form> }) {
 
 function Amount(props: {
   form: UseFormReturnType<Form>;
-  field: 'gpu' | 'cpu' | 'memory' | 'launcherCpu' | 'launcherMemory';
-  limit?: 'cpuLimit' | 'memoryLimit';
+  field: 'gpu_count' | 'cpu_request' | 'memory_request' | 'launcher_cpu' | 'launcher_memory';
+  limit?: 'cpu_limit' | 'memory_limit';
   label: string;
   max: number;
 }) {
   const { t } = useTranslation();
   const { form, field, limit, label, max } = props;
-  const step = field === 'gpu' ? 1 : stepOf(max);
-  const min = field === 'gpu' ? 0 : step;
-  const alone = field === 'gpu' ? t('submit.count') : t('submit.amount');
+  const step = field === 'gpu_count' ? 1 : stepOf(max);
+  const min = field === 'gpu_count' ? 0 : step;
+  const alone = field === 'gpu_count' ? t('submit.count') : t('submit.amount');
   const word = limit === undefined ? alone : t('submit.request');
   // Below the limit moves the limit along; a limit that was set apart stays.
   const set = (value: number) => {

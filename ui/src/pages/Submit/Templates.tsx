@@ -2,8 +2,10 @@ import { Button, Menu, Text } from '@mantine/core';
 import { IconHistory, IconTemplate } from '@tabler/icons-react';
 import { useTranslation } from 'react-i18next';
 
+import { useRuntimes } from '@/services/places';
+
 import type { Form } from './form';
-import { filled, TEMPLATES } from './templates';
+import { filled, templatesOf } from './templates';
 
 /** Places to start from: an example for each runtime that trains at once, and the job submitted last. */
 export function Templates({
@@ -14,6 +16,7 @@ export function Templates({
   onLast: (() => void) | undefined;
 }) {
   const { t } = useTranslation();
+  const runtimes = useRuntimes();
   return (
     <Menu position="bottom-end">
       <Menu.Target>
@@ -22,11 +25,11 @@ export function Templates({
         </Button>
       </Menu.Target>
       <Menu.Dropdown>
-        {TEMPLATES.map((template) => (
-          <Menu.Item key={template.runtime} onClick={() => void filled(template).then(onPick)}>
-            {t('submit.example', { framework: t(`framework.${template.form.framework ?? 'pytorch'}.name`) })}
+        {templatesOf(runtimes.data ?? []).map((runtime) => (
+          <Menu.Item key={runtime.name} onClick={() => void filled(runtime).then(onPick)}>
+            {t('submit.example', { framework: runtime.title })}
             <Text size="xs" c="dimmed">
-              {template.runtime}
+              {runtime.name}
             </Text>
           </Menu.Item>
         ))}

@@ -5,7 +5,7 @@ import { recall, remember } from '@/libs/own';
 import { EMPTY, type Form, keepable } from './form';
 
 /** What is typed survives a reload, as long as it is not submitted; and what was submitted last can be had again. */
-export type Kept = 'draft' | 'last';
+export type Kept = 'request-draft' | 'request-last';
 
 export function kept(user: string, which: Kept): Form | undefined {
   const form = recall<Partial<Form>>(user, which);
@@ -20,6 +20,7 @@ export function keep(user: string, which: Kept, form: Form | undefined) {
 /** Keeps the draft as it is after each pause in typing; an empty form is none. */
 export function useDraft(user: string, settled: Form, empty: Form, on: boolean) {
   useEffect(() => {
-    if (on) keep(user, 'draft', JSON.stringify(settled) === JSON.stringify(empty) ? undefined : settled);
+    if (on)
+      keep(user, 'request-draft', JSON.stringify(settled) === JSON.stringify(empty) ? undefined : settled);
   }, [user, settled, empty, on]);
 }

@@ -1,47 +1,52 @@
+import { USUAL } from '@/libs/frameworks';
 import { withoutPassword, withoutSecrets } from '@/libs/own';
 import type { Schemas } from '@/services/client';
 
 type Request = Schemas['CreateRequest'];
 
-/** The form "distributed training settings" as the page holds it; `requestOf` says what it means to the server. */
-export interface Form {
-  namespace: string;
-  name: string;
-  framework: Framework;
-  /** A runtime other than the framework's own. */
-  runtime: string;
-  multiNode: boolean;
-  nodes: number;
-  gpu: number;
-  cpu: number;
-  memory: number;
-  cpuLimit: number;
-  memoryLimit: number;
-  launcherCpu: number;
-  launcherMemory: number;
-  imageSource: ImageSource;
-  image: string;
-  codeSource: CodeSource;
-  code: string;
-  /** The digest of an uploaded folder, the script of it to start (empty: the usual one), and those it has. */
-  snapshot: string;
-  entry: string;
-  scripts: string[];
-  repository: string;
-  branch: string;
-  secret: string;
-  command: string;
-  environment: { name: string; value: string }[];
-  volumes: Schemas['VolumeRequest'][];
-  selector: { name: string; value: string }[];
-  sharedMemory: number;
-  checkpoint: boolean;
-  checkpointSize: number;
-  maxRestarts: number | '';
-  ttlSeconds: number | '';
-  deadlineSeconds: number | '';
-  priority: number | '';
-}
+/** Amounts that the page edits as numbers: cores, and GiB. */
+const CORES = ['cpu_request', 'cpu_limit', 'launcher_cpu'] as const;
+const GIBIBYTES = ['memory_request', 'memory_limit', 'launcher_memory', 'checkpoint_size'] as const;
+type Amount = (typeof CORES | typeof GIBIBYTES)[number];
+
+/** What an input shows as an empty text while the request does not have it. */
+const TEXTS = [
+  ...(['name', 'runtime', 'image', 'command'] as const),
+  ...(['training_code', 'snapshot', 'entry', 'git_repository', 'git_branch', 'git_secret'] as const),
+];
+const NUMBERS = [
+  ...([
+    'nproc_per_node',
+    'max_restarts',
+    'ttl_seconds_after_finished',
+    'deadline_seconds',
+    'priority',
+  ] as const),
+];
+
+/**
+ * The form "distributed training settings": the fields of a create request under their own names, as inputs hold
+ * them, and a little that only the page knows. What no input shows (`retry`, `source`) stays as it came.
+ */
+export type Form = Omit<Request, 'user_id' | 'config' | keyof Edited> & Edited;
+
+type Edited = Record<(typeof TEXTS)[number], string> &
+  Record<(typeof NUMBERS)[number], number | ''> &
+  Record<Amount | 'num_nodes' | 'gpu_count', number> & {
+    arguments: string[];
+    env_vars: Pair[];
+    volumes: Schemas['VolumeRequest'][];
+    node_selector: Pair[];
+    checkpoint: boolean;
+    multiNode: boolean;
+    imageSource: ImageSource;
+    codeSource: CodeSource;
+    /** The scripts of an uploaded folder, to choose the one to start from. */
+    scripts: string[];
+    sharedMemory: number;
+  };
+
+type Pair = { name: string; value: string };
 
 /** Typed or a file, a folder that is uploaded, a repository, or nothing because the image has it. */
 export type CodeSource = 'editor' | 'folder' | 'git' | 'image';
@@ -49,96 +54,122 @@ export type CodeSource = 'editor' | 'folder' | 'git' | 'image';
 /** The framework's image, one that is known here, or any by its address. */
 export type ImageSource = 'built-in' | 'custom' | 'container';
 
-export const FRAMEWORKS = ['pytorch', 'tensorflow', 'horovod', 'jax', 'xgboost', 'deepspeed', 'mlx'] as const;
-export type Framework = (typeof FRAMEWORKS)[number];
-
-/** Whether a launcher starts the workers and does not train itself. */
-export function hasLauncher(framework: Framework): boolean {
-  return framework === 'horovod';
-}
-
 export const EMPTY: Form = {
+  ...(Object.fromEntries([...TEXTS, ...NUMBERS].map((field) => [field, ''])) as Record<
+    (typeof TEXTS)[number] | (typeof NUMBERS)[number],
+    ''
+  >),
   namespace: '',
-  name: '',
-  framework: 'pytorch',
-  runtime: '',
+  framework: USUAL,
   multiNode: true,
-  nodes: 2,
-  gpu: 0,
-  cpu: 1,
-  memory: 1,
-  cpuLimit: 1,
-  memoryLimit: 1,
-  launcherCpu: 0.5,
-  launcherMemory: 1,
+  num_nodes: 2,
+  gpu_count: 0,
+  cpu_request: 1,
+  memory_request: 1,
+  cpu_limit: 1,
+  memory_limit: 1,
+  launcher_cpu: 0.5,
+  launcher_memory: 1,
   imageSource: 'built-in',
-  image: '',
   codeSource: 'editor',
-  code: '',
-  snapshot: '',
-  entry: '',
   scripts: [],
-  repository: '',
-  branch: '',
-  secret: '',
-  command: '',
-  environment: [],
+  arguments: [],
+  env_vars: [],
   volumes: [],
-  selector: [],
+  node_selector: [],
   sharedMemory: 0,
   checkpoint: false,
-  checkpointSize: 10,
-  maxRestarts: '',
-  ttlSeconds: '',
-  deadlineSeconds: '',
-  priority: '',
+  checkpoint_size: 10,
 };
 
 const SHARED_MEMORY = '/dev/shm';
 
-export function requestOf(form: Form, user: string): Request {
-  const nodes = form.multiNode ? form.nodes : 1;
+/** What the form means to the server; `launcher` is whether its framework has one that does not train. */
+export function requestOf(form: Form, user: string, launcher: boolean): Request {
+  const { multiNode, imageSource, codeSource, sharedMemory } = form;
   const volumes = [
     ...form.volumes.filter((one) => blanksOf(one).length === 0),
-    ...(form.sharedMemory > 0
-      ? [{ name: 'dshm', memory: gibibytes(form.sharedMemory), mountPath: SHARED_MEMORY, readOnly: false }]
+    ...(sharedMemory > 0
+      ? [{ name: 'dshm', memory: gibibytes(sharedMemory), mountPath: SHARED_MEMORY, readOnly: false }]
       : []),
   ];
-  const environment = form.environment.filter((one) => blanksOf(one).length === 0);
-  const selector = form.selector.filter((one) => blanksOf(one).length === 0);
+  const selector = form.node_selector.filter((one) => blanksOf(one).length === 0);
+  const amounts = {
+    ...Object.fromEntries(CORES.map((field) => [field, String(form[field])])),
+    ...Object.fromEntries(GIBIBYTES.map((field) => [field, gibibytes(form[field])])),
+  };
+  const unused = [
+    ...['multiNode', 'imageSource', 'codeSource', 'scripts', 'sharedMemory'],
+    ...(['editor', 'image'].includes(codeSource) ? [] : ['training_code']),
+    ...(codeSource === 'folder' ? [] : ['snapshot', 'entry', 'source']),
+    ...(codeSource === 'git'
+      ? []
+      : ['git_repository', 'git_branch', 'git_revision', 'git_depth', 'git_secret']),
+    ...(imageSource === 'built-in' ? ['image'] : []),
+    ...(launcher ? [] : ['launcher_cpu', 'launcher_memory']),
+    ...(form.checkpoint ? [] : ['checkpoint', 'checkpoint_size']),
+    // The server makes a command of these, if there is none.
+    ...(form.command === '' ? [] : ['arguments', 'nproc_per_node']),
+  ];
+  const all = {
+    ...form,
+    ...amounts,
+    num_nodes: multiNode ? form.num_nodes : 1,
+    env_vars: form.env_vars.filter((one) => blanksOf(one).length === 0),
+    volumes,
+    node_selector:
+      selector.length > 0 ? Object.fromEntries(selector.map((one) => [one.name, one.value])) : null,
+  };
+  const empty = (value: unknown) =>
+    value == null || value === '' || (Array.isArray(value) && value.length === 0);
+  const given = Object.entries(all).filter(([field, value]) => !unused.includes(field) && !empty(value));
+  // Code that the image has is said outright, so that a forgotten script is not mistaken for it.
+  const code =
+    codeSource === 'editor'
+      ? { training_code: form.training_code }
+      : codeSource === 'image' && { training_code: '' };
+  return { ...(Object.fromEntries(given) as Omit<Request, 'user_id'>), ...code, user_id: user };
+}
+
+/** The other way: a create request (a cloned job, the last one) as the form shows it. */
+export function formOf(request: Request): Form {
+  const nodes = request.num_nodes ?? 1;
+  const shared = request.volumes?.find((one) => one.mountPath === SHARED_MEMORY && one.memory != null);
+  const given = Object.entries(request).filter(([field, value]) => value != null && field !== 'user_id');
+  const amounts = {
+    cpu_limit: request.cpu_request,
+    memory_limit: request.memory_request,
+    ...Object.fromEntries(given),
+  } as Request;
+  const read = (fields: readonly Amount[], reader: (text: string) => number) =>
+    Object.fromEntries(
+      fields.map((field) => [field, amounts[field] == null ? EMPTY[field] : reader(amounts[field])]),
+    );
   return {
-    user_id: user,
-    namespace: form.namespace,
-    framework: form.framework,
-    num_nodes: nodes,
-    cpu_request: String(form.cpu),
-    cpu_limit: String(form.cpuLimit),
-    memory_request: gibibytes(form.memory),
-    memory_limit: gibibytes(form.memoryLimit),
-    gpu_count: form.gpu,
-    ...(hasLauncher(form.framework) && {
-      launcher_cpu: String(form.launcherCpu),
-      launcher_memory: gibibytes(form.launcherMemory),
-    }),
-    ...(form.name !== '' && { name: form.name }),
-    ...(form.runtime !== '' && { runtime: form.runtime }),
-    ...(form.imageSource !== 'built-in' && form.image !== '' && { image: form.image }),
-    ...codeOf(form),
-    ...(form.command !== '' && { command: form.command }),
-    ...(environment.length > 0 && { env_vars: environment }),
-    ...(volumes.length > 0 && { volumes }),
-    ...(selector.length > 0 && {
-      node_selector: Object.fromEntries(selector.map((one) => [one.name, one.value])),
-    }),
-    ...(form.checkpoint && { checkpoint: true, checkpoint_size: gibibytes(form.checkpointSize) }),
-    ...(form.maxRestarts !== '' && { max_restarts: form.maxRestarts }),
-    ...(form.ttlSeconds !== '' && { ttl_seconds_after_finished: form.ttlSeconds }),
-    ...(form.deadlineSeconds !== '' && { deadline_seconds: form.deadlineSeconds }),
-    ...(form.priority !== '' && { priority: form.priority }),
+    ...EMPTY,
+    ...(Object.fromEntries(given) as Partial<Form>),
+    ...read(CORES, numberOf),
+    ...read(GIBIBYTES, inGibibytes),
+    multiNode: nodes > 1,
+    num_nodes: Math.max(2, nodes),
+    imageSource: request.image == null ? 'built-in' : 'container',
+    codeSource: sourceOf(request),
+    scripts: request.entry == null ? [] : [request.entry],
+    env_vars: (request.env_vars ?? []).map(({ name, value }) => ({ name, value: value ?? '' })),
+    volumes: (request.volumes ?? []).filter((volume) => volume !== shared),
+    node_selector: Object.entries(request.node_selector ?? {}).map(([name, value]) => ({ name, value })),
+    sharedMemory: shared?.memory == null ? 0 : inGibibytes(shared.memory),
   };
 }
 
-type Row = Form['environment' | 'volumes' | 'selector'][number];
+function sourceOf(request: Request): CodeSource {
+  if (request.snapshot != null) return 'folder';
+  if (request.git_repository != null) return 'git';
+  return request.training_code === '' && (request.command ?? '') !== '' ? 'image' : 'editor';
+}
+
+const LISTS = ['env_vars', 'volumes', 'node_selector'] as const;
+type Row = Form[(typeof LISTS)[number]][number];
 
 /** What a row lacks to mean something; such a row is no part of the request yet. */
 function blanksOf(row: Row): string[] {
@@ -150,8 +181,6 @@ function blanksOf(row: Row): string[] {
     ...(row.mountPath === '' ? ['mountPath'] : []),
   ];
 }
-
-const LISTS = ['environment', 'volumes', 'selector'] as const;
 
 /** The empty fields of rows that were begun and not finished: nothing may be submitted without them. */
 export function unfinished(form: Form): string[] {
@@ -167,132 +196,28 @@ export function unfinished(form: Form): string[] {
 export function keepable(form: Form): Form {
   return {
     ...form,
-    environment: withoutSecrets(form.environment),
-    repository: withoutPassword(form.repository),
+    env_vars: withoutSecrets(form.env_vars),
+    git_repository: withoutPassword(form.git_repository),
   };
-}
-
-function codeOf(form: Form): Partial<Request> {
-  switch (form.codeSource) {
-    case 'editor':
-      return { training_code: form.code };
-    case 'folder':
-      return { snapshot: form.snapshot, ...(form.entry !== '' && { entry: form.entry }) };
-    case 'git':
-      return {
-        git_repository: form.repository,
-        ...(form.branch !== '' && { git_branch: form.branch }),
-        ...(form.secret !== '' && { git_secret: form.secret }),
-      };
-    case 'image':
-      // Said outright, so that a forgotten script is not mistaken for it.
-      return { training_code: '' };
-  }
 }
 
 /** Whether there is something to run. */
 export function hasCode(form: Form): boolean {
-  switch (form.codeSource) {
-    case 'editor':
-      return form.code !== '';
-    case 'folder':
-      return form.snapshot !== '';
-    case 'git':
-      return form.repository !== '';
-    case 'image':
-      return form.command !== '';
-  }
-}
-
-/** The other way: a create request (a cloned job, the last one) as the form shows it. */
-export function formOf(request: Request): Form {
-  const nodes = request.num_nodes ?? request.config?.num_nodes ?? 1;
-  const shared = (request.volumes ?? []).find(
-    (volume) => volume.mountPath === SHARED_MEMORY && volume.memory != null,
-  );
-  const cpu = numberOf(request.cpu_request ?? request.config?.cpu_per_node ?? EMPTY.cpu);
-  const memory = inGibibytes(request.memory_request ?? request.config?.memory_per_node ?? '1Gi');
-  return {
-    ...EMPTY,
-    namespace: request.namespace,
-    framework: FRAMEWORKS.find((one) => one === request.framework) ?? 'pytorch',
-    runtime: request.runtime ?? '',
-    multiNode: nodes > 1,
-    nodes: Math.max(2, nodes),
-    gpu: request.gpu_count ?? request.config?.gpu_per_node ?? 0,
-    cpu,
-    memory,
-    cpuLimit: numberOf(request.cpu_limit ?? cpu),
-    memoryLimit: request.memory_limit == null ? memory : inGibibytes(request.memory_limit),
-    launcherCpu: numberOf(request.launcher_cpu ?? EMPTY.launcherCpu),
-    launcherMemory:
-      request.launcher_memory == null ? EMPTY.launcherMemory : inGibibytes(request.launcher_memory),
-    imageSource: request.image == null ? 'built-in' : 'container',
-    image: request.image ?? '',
-    codeSource: sourceOf(request),
-    code: request.training_code ?? '',
-    snapshot: request.snapshot ?? '',
-    entry: request.entry ?? '',
-    scripts: request.entry == null ? [] : [request.entry],
-    repository: request.git_repository ?? '',
-    branch: request.git_branch ?? request.git_revision ?? '',
-    secret: request.git_secret ?? '',
-    command: request.command ?? '',
-    environment: (request.env_vars ?? []).map(({ name, value }) => ({ name, value: value ?? '' })),
-    volumes: (request.volumes ?? []).filter((volume) => volume !== shared),
-    selector: Object.entries(request.node_selector ?? {}).map(([name, value]) => ({ name, value })),
-    sharedMemory: shared?.memory == null ? 0 : inGibibytes(shared.memory),
-    checkpoint: request.checkpoint ?? false,
-    checkpointSize:
-      request.checkpoint_size == null ? EMPTY.checkpointSize : inGibibytes(request.checkpoint_size),
-    maxRestarts: request.max_restarts ?? '',
-    ttlSeconds: request.ttl_seconds_after_finished ?? '',
-    deadlineSeconds: request.deadline_seconds ?? '',
-    priority: request.priority ?? '',
+  const needed = {
+    editor: form.training_code,
+    folder: form.snapshot,
+    git: form.git_repository,
+    image: form.command,
   };
+  return needed[form.codeSource] !== '';
 }
 
-function sourceOf(request: Request): CodeSource {
-  if (request.snapshot != null) return 'folder';
-  if (request.git_repository != null) return 'git';
-  return request.training_code === '' && (request.command ?? '') !== '' ? 'image' : 'editor';
-}
-
-/** The fields of the server's answers, by the field of the form that shows them. */
-const FIELDS: Record<string, keyof Form> = {
-  name: 'name',
-  namespace: 'namespace',
-  framework: 'framework',
-  runtime: 'runtime',
-  num_nodes: 'nodes',
-  gpu_count: 'gpu',
-  cpu_request: 'cpu',
-  cpu_limit: 'cpuLimit',
-  memory_request: 'memory',
-  memory_limit: 'memoryLimit',
-  launcher_cpu: 'launcherCpu',
-  launcher_memory: 'launcherMemory',
-  image: 'image',
-  training_code: 'code',
-  git_repository: 'repository',
-  git_branch: 'branch',
-  git_secret: 'secret',
-  snapshot: 'snapshot',
-  entry: 'entry',
-  command: 'command',
-  checkpoint_size: 'checkpointSize',
-  max_restarts: 'maxRestarts',
-  ttl_seconds_after_finished: 'ttlSeconds',
-  deadline_seconds: 'deadlineSeconds',
-  priority: 'priority',
-};
-
-/** The field of the form that a field of a request is, such as `environment.0.name` for `env_vars[0].name`. */
+/** Where the form shows what is wrong with a field of a request, such as `env_vars.0.name` for `env_vars[0].name`. */
 export function fieldOf(path: string, form: Form): string | undefined {
   const item = /^(env_vars|volumes)\[(\d+)\](?:\.(\w+))?/.exec(path);
-  if (item === null) return FIELDS[path];
+  if (item === null) return path in form ? path : undefined;
   const [, list, at = '0', field = 'name'] = item;
-  const rows = list === 'env_vars' ? 'environment' : 'volumes';
+  const rows = list === 'env_vars' ? 'env_vars' : 'volumes';
   // The request has only the rows that are filled in; shared memory is its last volume and no row of the form.
   const sent = form[rows].flatMap((row, index) => (blanksOf(row).length === 0 ? [index] : []));
   const index = sent[Number(at)];
@@ -307,25 +232,29 @@ export function curlOf(request: Request, origin: string): string {
 
 /** The same request for a terminal, beside the code; what `astrago run` has no option for stays out. */
 export function commandOf(request: Request): string {
+  const option = (name: string, value: unknown) =>
+    value == null ? [] : [`--${name} ${quoted(String(value))}`];
   const parts = [
     `astrago run ${request.snapshot == null ? 'train.py' : '.'}`,
-    ...(request.entry == null ? [] : [`--entry ${quoted(request.entry)}`]),
-    `--nodes ${request.num_nodes ?? 1}`,
-    `--framework ${request.framework}`,
-    `--namespace ${request.namespace}`,
-    ...(request.runtime == null ? [] : [`--runtime ${quoted(request.runtime)}`]),
-    `--cpu ${request.cpu_request ?? 1}`,
-    `--memory ${request.memory_request ?? '1Gi'}`,
-    ...(request.launcher_cpu == null ? [] : [`--launcher-cpu ${request.launcher_cpu}`]),
-    ...(request.launcher_memory == null ? [] : [`--launcher-memory ${request.launcher_memory}`]),
-    ...((request.gpu_count ?? 0) > 0 ? [`--gpus ${request.gpu_count ?? 0}`] : []),
-    ...(request.image == null ? [] : [`--image ${quoted(request.image)}`]),
-    ...(request.env_vars ?? []).map(
-      (variable) => `--env ${quoted(`${variable.name}=${variable.value ?? ''}`)}`,
-    ),
-    ...(request.max_restarts == null ? [] : [`--max-restarts ${request.max_restarts}`]),
+    ...option('entry', request.entry),
+    ...option('nodes', request.num_nodes ?? 1),
+    ...option('nproc-per-node', request.nproc_per_node),
+    ...option('framework', request.framework),
+    ...option('namespace', request.namespace),
+    ...option('runtime', request.runtime),
+    ...option('cpu', request.cpu_request ?? 1),
+    ...option('memory', request.memory_request ?? '1Gi'),
+    ...option('launcher-cpu', request.launcher_cpu),
+    ...option('launcher-memory', request.launcher_memory),
+    ...option('gpus', request.gpu_count === 0 ? null : request.gpu_count),
+    ...option('image', request.image),
+    ...(request.env_vars ?? []).flatMap(({ name, value }) => option('env', `${name}=${value ?? ''}`)),
+    ...option('max-restarts', request.max_restarts),
     ...(request.checkpoint === true ? ['--checkpoint'] : []),
-    ...(request.name == null ? [] : [`--name ${request.name}`]),
+    ...option('name', request.name),
+    ...((request.arguments ?? []).length > 0
+      ? [`-- ${(request.arguments ?? []).map(quoted).join(' ')}`]
+      : []),
   ];
   return parts.join(' \\\n  ');
 }
@@ -354,7 +283,6 @@ export function inGibibytes(quantity: string): number {
   return Number(match[1]) * (scale[match[2] ?? ''] ?? 2 ** -30);
 }
 
-function numberOf(value: unknown): number {
-  const text = String(value);
+function numberOf(text: string): number {
   return text.endsWith('m') ? Number(text.slice(0, -1)) / 1000 : Number(text) || 1;
 }

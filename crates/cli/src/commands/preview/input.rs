@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use astrago_api::{ClusterTrainingRuntime, TrainJob, TrainingRuntime};
-use astrago_apiserver::schema::Structural;
+use astrago_apiserver::Structural;
 use astrago_plan::Runtime;
 use astrago_plan::yaml::{self, Lines};
 use serde::de::DeserializeOwned;

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use anyhow::Result;
-use astrago_rest::model::{CreateRequest, EnvVar, Source, VolumeRequest, WhoAmI};
+use astrago_rest::model::{CreateRequest, Runtime, Source, WhoAmI};
 use serde_json::Value;
 
 use super::git;
-use crate::args::{Run, Volume};
+use crate::args::Run;
 use crate::exit::Failure;
 use crate::folder::Folder;
 
@@ -64,56 +64,61 @@ impl Code {
     }
 
     /// The framework that it uses: the script to start says, or else another file of the folder.
-    fn framework(&self) -> &'static str {
+    pub(super) fn framework(&self, runtimes: &[Runtime]) -> String {
         let found = match self {
-            Self::Script(text) => imported_framework(text),
+            Self::Script(text) => imported_framework(text, runtimes),
             Self::Folder(folder, entry, _) => {
-                imported_framework(&folder.text(entry)).or_else(|| {
-                    let others = folder.scripts().map(|script| folder.text(script));
-                    others
-                        .map(|text| imported_framework(&text))
-                        .find_map(|found| found)
-                })
+                let mut scripts = std::iter::once(entry.as_str()).chain(folder.scripts());
+                scripts.find_map(|script| imported_framework(&folder.text(script), runtimes))
             }
         };
-        // PyTorch's environment suits a script that imports none.
-        found.unwrap_or("pytorch")
+        found.unwrap_or(USUAL).to_owned()
     }
+}
+
+/// The framework whose environment suits a script that imports none.
+const USUAL: &str = "pytorch";
+
+/// The framework that a script imports, of those that the server has runtimes for. What a launcher starts goes before
+/// what it may be built on, and what is usual comes last.
+fn imported_framework<'a>(code: &str, runtimes: &'a [Runtime]) -> Option<&'a str> {
+    let modules: Vec<&str> = code
+        .lines()
+        .map(str::trim_start)
+        .filter_map(|line| line.strip_prefix("import ").or(line.strip_prefix("from ")))
+        .filter_map(|rest| rest.split([' ', '.', ',']).next())
+        .collect();
+    let rank = |runtime: &Runtime| {
+        let launched = runtime.jobs.iter().any(|job| job == "launcher");
+        (runtime.framework.as_deref() == Some(USUAL), !launched)
+    };
+    let imported = runtimes.iter().filter(|runtime| {
+        runtime
+            .imports
+            .iter()
+            .any(|module| modules.contains(&module.as_str()))
+    });
+    imported
+        .min_by_key(|runtime| rank(runtime))?
+        .framework
+        .as_deref()
 }
 
 /// The request for a job in a namespace. What `--set` says goes over everything else; the server names
 /// what it does not know.
-pub(super) fn request(namespace: &str, arguments: &Run, me: &WhoAmI, code: &Code) -> Result<Value> {
-    let mut request = serde_json::to_value(described(namespace, arguments, me, code)?)?;
-    for (field, text) in &arguments.set {
-        // A number, a list or an object as JSON has it; everything else is a text.
-        let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone()));
-        request[field.as_str()] = value;
-    }
-    Ok(request)
-}
-
-fn described(namespace: &str, arguments: &Run, me: &WhoAmI, code: &Code) -> Result<CreateRequest> {
-    let framework = match arguments.framework.as_deref() {
-        Some("torch") => "pytorch".to_owned(),
-        Some(framework) => framework.to_owned(),
-        None => code.framework().to_owned(),
-    };
-    let (training_code, snapshot, entry, source) = match code {
-        Code::Script(text) => (Some(text.clone()), None, "train.py", None),
-        Code::Folder(folder, entry, source) => {
-            let digest = folder.digest().to_string();
-            (None, Some(digest), entry.as_str(), source.clone())
-        }
-    };
-    Ok(CreateRequest {
+pub(super) fn request(
+    namespace: &str,
+    framework: String,
+    arguments: &Run,
+    me: &WhoAmI,
+    code: &Code,
+) -> Result<Value> {
+    let mut request = CreateRequest {
         user_id: me.user.clone(),
         namespace: namespace.to_owned(),
-        command: Some(command(&framework, arguments, entry)?),
         framework,
-        training_code,
-        snapshot,
-        source,
+        arguments: arguments.arguments.clone(),
+        nproc_per_node: arguments.nproc_per_node.map(i64::from),
         name: arguments.name.clone(),
         runtime: arguments.runtime.clone(),
         image: arguments.image.clone(),
@@ -125,107 +130,33 @@ fn described(namespace: &str, arguments: &Run, me: &WhoAmI, code: &Code) -> Resu
         gpu_count: arguments.gpus,
         launcher_cpu: arguments.launcher_cpu.clone(),
         launcher_memory: arguments.launcher_memory.clone(),
-        env_vars: arguments
-            .env
-            .iter()
-            .map(|(name, value)| EnvVar {
-                name: name.clone(),
-                value: value.clone(),
-            })
-            .collect(),
-        volumes: volumes(&arguments.volumes),
+        env_vars: arguments.env.clone(),
+        volumes: arguments.volumes.clone(),
         max_restarts: arguments.max_restarts,
         retry: arguments.retry.clone(),
         deadline_seconds: arguments.deadline,
         priority: arguments.priority,
         checkpoint: arguments.checkpoint.then_some(true),
         ..CreateRequest::default()
-    })
-}
-
-fn volumes(volumes: &[Volume]) -> Vec<VolumeRequest> {
-    let numbered = volumes.iter().enumerate();
-    let volume = |(number, volume): (usize, &Volume)| VolumeRequest {
-        name: format!("volume-{number}"),
-        pvc: Some(volume.claim.clone()),
-        config_map: None,
-        host_path: None,
-        memory: None,
-        mount_path: volume.path.clone(),
-        read_only: volume.read_only,
     };
-    numbered.map(volume).collect()
-}
-
-/// The command that starts the script with its arguments.
-fn command(framework: &str, arguments: &Run, entry: &str) -> Result<String> {
-    let words: Vec<String> = std::iter::once(format!("/workspace/scripts/{entry}"))
-        .chain(arguments.arguments.iter().cloned())
-        .collect();
-    let script = quote_all(&words);
-    let interpreter = match (framework, arguments.nproc_per_node) {
-        ("pytorch", Some(processes)) => {
-            // torchrun takes the nodes and the meeting point from the variables that the runtime sets.
-            astrago_rest::torchrun(processes.into())
+    for (number, volume) in request.volumes.iter_mut().enumerate() {
+        volume.name = format!("volume-{number}");
+    }
+    match code {
+        Code::Script(text) => request.training_code = Some(text.clone()),
+        Code::Folder(folder, entry, source) => {
+            request.snapshot = Some(folder.digest().to_string());
+            request.entry = Some(entry.clone());
+            request.source.clone_from(source);
         }
-        (_, Some(_)) => {
-            let failure =
-                Failure::theirs("--nproc-per-node starts processes with PyTorch's torchrun");
-            return Err(failure
-                .hint("leave it away, or say --framework pytorch")
-                .into());
-        }
-        ("horovod" | "deepspeed" | "mlx", None) => "mpirun python3".to_owned(),
-        (_, None) => "python3 -u".to_owned(),
-    };
-    Ok(format!("{interpreter}{script}"))
-}
-
-/// The framework that a script imports.
-fn imported_framework(code: &str) -> Option<&'static str> {
-    let imports = |module: &str| {
-        code.lines().map(str::trim_start).any(|line| {
-            let rest = line
-                .strip_prefix("import ")
-                .or_else(|| line.strip_prefix("from "));
-            rest.is_some_and(|rest| rest.split([' ', '.', ',']).next() == Some(module))
-        })
-    };
-    let known = [
-        ("horovod", "horovod"),
-        ("deepspeed", "deepspeed"),
-        ("tensorflow", "tensorflow"),
-        ("tf_keras", "tensorflow"),
-        ("jax", "jax"),
-        ("xgboost", "xgboost"),
-        ("mlx", "mlx"),
-        ("torch", "pytorch"),
-    ];
-    known
-        .iter()
-        .find(|(module, _)| imports(module))
-        .map(|(_, framework)| *framework)
-}
-
-/// Arguments as a shell reads them back, each with a space before it.
-fn quote_all(arguments: &[String]) -> String {
-    let plain = |text: &str| {
-        !text.is_empty()
-            && text
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c))
-    };
-    arguments.iter().fold(String::new(), |mut line, argument| {
-        line.push(' ');
-        if plain(argument) {
-            line.push_str(argument);
-        } else {
-            line.push('\'');
-            line.push_str(&argument.replace('\'', r"'\''"));
-            line.push('\'');
-        }
-        line
-    })
+    }
+    let mut request = serde_json::to_value(request)?;
+    for (field, text) in &arguments.set {
+        // A number, a list or an object as JSON has it; everything else is a text.
+        let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone()));
+        request[field.as_str()] = value;
+    }
+    Ok(request)
 }
 
 #[cfg(test)]
@@ -238,27 +169,30 @@ mod tests {
 
     #[test]
     fn the_framework_is_guessed_from_the_imports() {
+        let runtime = |framework: &str, imports: &[&str], jobs: &[&str]| {
+            let runtime = json!({ "name": framework, "framework": framework, "title": framework, "imports": imports,
+                "jobs": jobs, "default": true, "launcher": false, "torchrun": false, "fetches_git": false, "num_nodes": 1, "deprecated": false });
+            serde_json::from_value(runtime).unwrap()
+        };
+        let runtimes: Vec<Runtime> = vec![
+            runtime("pytorch", &["torch"], &["node"]),
+            runtime("tensorflow", &["tensorflow", "tf_keras"], &["node"]),
+            runtime("horovod", &["horovod"], &["node", "launcher"]),
+            runtime("jax", &["jax"], &["node"]),
+        ];
         for (code, want) in [
             ("import torch\n", Some("pytorch")),
             (
                 "import os\n  from tensorflow.keras import layers",
                 Some("tensorflow"),
             ),
+            ("import torch\nimport tf_keras", Some("tensorflow")),
             ("import horovod.torch as hvd\nimport torch", Some("horovod")),
             ("# import jax\nimport jaxtyping", None),
             ("print('hello')", None),
         ] {
-            assert_eq!(imported_framework(code), want, "{code}");
+            assert_eq!(imported_framework(code, &runtimes), want, "{code}");
         }
-    }
-
-    #[test]
-    fn arguments_survive_the_shell() {
-        let arguments: Vec<String> = ["--lr=0.1", "two words", "it's", ""]
-            .iter()
-            .map(|text| (*text).to_owned())
-            .collect();
-        assert_eq!(quote_all(&arguments), r" --lr=0.1 'two words' 'it'\''s' ''");
     }
 
     #[test]
@@ -267,8 +201,8 @@ mod tests {
             "astrago",
             "run",
             "x.py",
-            "--framework",
-            "torch",
+            "--nproc-per-node",
+            "2",
             "--deadline",
             "2h",
             "--priority",
@@ -279,6 +213,9 @@ mod tests {
             "ttl_seconds_after_finished=60",
             "--set",
             "image=me/it",
+            "--",
+            "--lr",
+            "two words",
         ];
         let Command::Run(run) = Arguments::try_parse_from(words).unwrap().command else {
             panic!("not a run");
@@ -290,11 +227,12 @@ mod tests {
             namespace: None,
         };
         let code = Code::Script("print()".to_owned());
-        let request = request("user-kim", &run, &me, &code).unwrap();
+        let request = request("user-kim", "pytorch".to_owned(), &run, &me, &code).unwrap();
         let volume =
             json!([{ "name": "volume-0", "pvc": "data", "mountPath": "/data", "readOnly": true }]);
         for (field, want) in [
-            ("framework", json!("pytorch")),
+            ("nproc_per_node", json!(2)),
+            ("arguments", json!(["--lr", "two words"])),
             ("deadline_seconds", json!(7200)),
             ("priority", json!(-5)),
             ("volumes", volume),

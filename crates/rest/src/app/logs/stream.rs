@@ -190,7 +190,7 @@ impl Follower {
     /// is still to come.
     fn is_over(&self) -> bool {
         let book = &self.context.logbook;
-        let Some(job) = Job::find(&self.context.world.read(), &self.key) else {
+        let Some(job) = Job::find(&self.context.world.mirrors, &self.key) else {
             return book.all_complete(&self.uid);
         };
         job.state().is_finished()

@@ -28,9 +28,8 @@ export function Curves({ jobs, live, children }: Props) {
   const [zoom, setZoom] = useState<Zoom>();
   const loaded = useQueries({
     queries: jobs.map((key) => ({
-      ...metricsOf(key, zoom),
+      ...metricsOf(key, live, zoom),
       placeholderData: keepPreviousData,
-      refetchInterval: live ? 5_000 : (false as const),
     })),
     combine: dataOf,
   });
@@ -71,25 +70,7 @@ export function Curves({ jobs, live, children }: Props) {
             />
           )}
         </Group>
-        <Group gap="sm" wrap="nowrap">
-          <Text size="xs" c="dimmed">
-            {t('metrics.smoothing')}
-          </Text>
-          <Slider
-            w={140}
-            size="sm"
-            min={0}
-            max={0.95}
-            step={0.05}
-            value={smoothing}
-            onChange={setSmoothing}
-            thumbLabel={t('metrics.smoothing')}
-            label={(value) => value.toFixed(2)}
-          />
-          <Text size="xs" w={28} className="numbers">
-            {smoothing.toFixed(2)}
-          </Text>
-        </Group>
+        <Smoothing value={smoothing} onChange={setSmoothing} />
       </Group>
       {loaded[0] === undefined ? (
         <SimpleGrid cols={{ base: 1, lg: 2 }}>
@@ -123,6 +104,31 @@ export function Curves({ jobs, live, children }: Props) {
         </>
       )}
     </>
+  );
+}
+
+function Smoothing({ value, onChange }: { value: number; onChange: (value: number) => void }) {
+  const { t } = useTranslation();
+  return (
+    <Group gap="sm" wrap="nowrap">
+      <Text size="xs" c="dimmed">
+        {t('metrics.smoothing')}
+      </Text>
+      <Slider
+        w={140}
+        size="sm"
+        min={0}
+        max={0.95}
+        step={0.05}
+        value={value}
+        onChange={onChange}
+        thumbLabel={t('metrics.smoothing')}
+        label={(part) => part.toFixed(2)}
+      />
+      <Text size="xs" w={28} className="numbers">
+        {value.toFixed(2)}
+      </Text>
+    </Group>
   );
 }
 

@@ -22,6 +22,16 @@ interface Props {
   onShow: (line: Found) => void;
 }
 
+const STEPS = [
+  { key: 'previous', by: -1, icon: IconChevronUp },
+  { key: 'next', by: 1, icon: IconChevronDown },
+] as const;
+
+const SWITCHES = [
+  { key: 'matchCase', icon: IconLetterCase },
+  { key: 'regex', icon: IconRegex },
+] as const;
+
 /** Looks through the whole log on the server; Enter and Shift-Enter go from match to match. */
 export function LogSearch({ query, onQuery, result, error, busy, target, onShow }: Props) {
   const { t } = useTranslation();
@@ -43,7 +53,6 @@ export function LogSearch({ query, onQuery, result, error, busy, target, onShow 
       hits[current < 0 ? (by > 0 ? 0 : hits.length - 1) : (current + by + hits.length) % hits.length];
     if (next !== undefined) onShow(lineOf(next));
   };
-  const toggle = (key: 'regex' | 'matchCase') => onQuery({ ...query, text: typed, [key]: !query[key] });
 
   return (
     <Group gap={4} wrap="nowrap" maw={560} flex="1 1 180px">
@@ -72,51 +81,36 @@ export function LogSearch({ query, onQuery, result, error, busy, target, onShow 
         rightSectionWidth={64}
         rightSection={
           <Group gap={2} wrap="nowrap">
-            <Tooltip label={t('logs.matchCase')}>
-              <ActionIcon
-                size="sm"
-                variant={query.matchCase ? 'filled' : 'subtle'}
-                aria-label={t('logs.matchCase')}
-                aria-pressed={query.matchCase}
-                onClick={() => toggle('matchCase')}
-              >
-                <IconLetterCase size={14} />
-              </ActionIcon>
-            </Tooltip>
-            <Tooltip label={t('logs.regex')}>
-              <ActionIcon
-                size="sm"
-                variant={query.regex ? 'filled' : 'subtle'}
-                aria-label={t('logs.regex')}
-                aria-pressed={query.regex}
-                onClick={() => toggle('regex')}
-              >
-                <IconRegex size={14} />
-              </ActionIcon>
-            </Tooltip>
+            {SWITCHES.map(({ key, icon: Icon }) => (
+              <Tooltip key={key} label={t(`logs.${key}`)}>
+                <ActionIcon
+                  size="sm"
+                  variant={query[key] ? 'filled' : 'subtle'}
+                  aria-label={t(`logs.${key}`)}
+                  aria-pressed={query[key]}
+                  onClick={() => onQuery({ ...query, text: typed, [key]: !query[key] })}
+                >
+                  <Icon size={14} />
+                </ActionIcon>
+              </Tooltip>
+            ))}
           </Group>
         }
       />
       {query.text !== '' && (
         <>
-          <ActionIcon
-            variant="subtle"
-            color="gray"
-            aria-label={t('logs.previous')}
-            onClick={() => step(-1)}
-            disabled={hits.length === 0}
-          >
-            <IconChevronUp size={16} />
-          </ActionIcon>
-          <ActionIcon
-            variant="subtle"
-            color="gray"
-            aria-label={t('logs.next')}
-            onClick={() => step(1)}
-            disabled={hits.length === 0}
-          >
-            <IconChevronDown size={16} />
-          </ActionIcon>
+          {STEPS.map(({ key, by, icon: Icon }) => (
+            <ActionIcon
+              key={key}
+              variant="subtle"
+              color="gray"
+              aria-label={t(`logs.${key}`)}
+              onClick={() => step(by)}
+              disabled={hits.length === 0}
+            >
+              <Icon size={16} />
+            </ActionIcon>
+          ))}
           <Text
             size="xs"
             miw={64}

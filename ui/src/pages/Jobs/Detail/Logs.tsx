@@ -3,7 +3,7 @@ import { useLocalStorage } from '@mantine/hooks';
 import { IconDownload } from '@tabler/icons-react';
 import { useCallback, useMemo, useState } from 'react';
 import { useTranslation } from 'react-i18next';
-import { useSearchParams } from 'react-router';
+import { type SetURLSearchParams, useSearchParams } from 'react-router';
 
 import { ErrorNote } from '@/components/ErrorNote';
 import { LogView } from '@/components/LogView';
@@ -43,30 +43,10 @@ export function Logs({ job }: { job: Schemas['JobDetail'] }) {
   );
   const log = useLog(source);
 
-  const [query, setQuery] = useState<LogQuery>({
-    text: search.get('q') ?? '',
-    regex: search.has('regex'),
-    matchCase: search.has('case'),
-  });
+  const { query, look, set } = useAddress(setSearch, search);
   const found = useLogSearch(source, query, attempt === 0 && !isFinished(job.state));
   const marker = useMemo(() => markerOf(query), [query]);
   const workers = [...new Set(job.nodes.map((node) => node.worker))].sort((a, b) => a - b);
-
-  const set = (values: Record<string, string | undefined>) => {
-    // Whoever has gone on to another tab meanwhile is not called back.
-    if (!window.location.pathname.endsWith('/logs')) return;
-    setSearch(
-      (previous) => {
-        const next = new URLSearchParams(previous);
-        for (const [key, value] of Object.entries(values)) {
-          if (value === undefined || value === '') next.delete(key);
-          else next.set(key, value);
-        }
-        return next;
-      },
-      { replace: true },
-    );
-  };
 
   const { window: held, go } = log;
   const show = useCallback(
@@ -78,7 +58,7 @@ export function Logs({ job }: { job: Schemas['JobDetail'] }) {
     [held, go],
   );
   // A line of another attempt or worker is not shown in this one.
-  const elsewhere = (values: Record<string, string | undefined>) => {
+  const elsewhere = (values: Values) => {
     setTarget(undefined);
     setFollow(true);
     set(values);
@@ -87,31 +67,20 @@ export function Logs({ job }: { job: Schemas['JobDetail'] }) {
   return (
     <div className={classes.log}>
       <Group gap="sm">
-        <Select
-          w={170}
-          size="xs"
-          aria-label={t('logs.worker')}
-          data={[
-            { value: 'all', label: t('logs.all') },
-            ...workers.map((one) => ({ value: String(one), label: t('job.worker', { worker: one }) })),
-          ]}
-          value={worker ?? 'all'}
-          onChange={(value) => elsewhere({ worker: value === 'all' ? undefined : (value ?? undefined) })}
-          allowDeselect={false}
-        />
+        <Workers workers={workers} worker={worker} onPick={(one) => elsewhere({ worker: one })} />
         <Attempts job={job} attempt={attempt} onPick={(back) => elsewhere({ attempt: back })} />
-        <Switch
-          size="xs"
-          label={t('logs.wrap')}
-          checked={wrap}
-          onChange={(event) => setWrap(event.currentTarget.checked)}
-        />
-        <Switch
-          size="xs"
-          label={t('logs.times')}
-          checked={times}
-          onChange={(event) => setTimes(event.currentTarget.checked)}
-        />
+        {[
+          { label: t('logs.wrap'), checked: wrap, set: setWrap },
+          { label: t('logs.times'), checked: times, set: setTimes },
+        ].map(({ label, checked, set }) => (
+          <Switch
+            key={label}
+            size="xs"
+            label={label}
+            checked={checked}
+            onChange={(event) => set(event.currentTarget.checked)}
+          />
+        ))}
         <Button
           component="a"
           href={downloadUrl(source)}
@@ -137,14 +106,7 @@ export function Logs({ job }: { job: Schemas['JobDetail'] }) {
       >
         <LogSearch
           query={query}
-          onQuery={(next) => {
-            setQuery(next);
-            set({
-              q: next.text,
-              regex: next.regex ? '1' : undefined,
-              case: next.matchCase ? '1' : undefined,
-            });
-          }}
+          onQuery={look}
           result={found.data}
           error={found.error}
           busy={found.isFetching}
@@ -156,6 +118,60 @@ export function Logs({ job }: { job: Schemas['JobDetail'] }) {
         <LogHits result={found.data} marker={marker} target={target} onShow={show} />
       )}
     </div>
+  );
+}
+
+type Values = Record<string, string | undefined>;
+
+/** What is looked for in the log; the address keeps it, and what else is shown. */
+function useAddress(setSearch: SetURLSearchParams, search: URLSearchParams) {
+  const [query, setQuery] = useState<LogQuery>({
+    text: search.get('q') ?? '',
+    regex: search.has('regex'),
+    matchCase: search.has('case'),
+  });
+  const set = (values: Values) => {
+    // Whoever has gone on to another tab meanwhile is not called back.
+    if (!window.location.pathname.endsWith('/logs')) return;
+    setSearch(
+      (previous) => {
+        const next = new URLSearchParams(previous);
+        for (const [key, value] of Object.entries(values)) {
+          if (value === undefined || value === '') next.delete(key);
+          else next.set(key, value);
+        }
+        return next;
+      },
+      { replace: true },
+    );
+  };
+  const look = (next: LogQuery) => {
+    setQuery(next);
+    set({ q: next.text, regex: next.regex ? '1' : undefined, case: next.matchCase ? '1' : undefined });
+  };
+  return { query, look, set };
+}
+
+function Workers(props: {
+  workers: number[];
+  worker: string | null;
+  onPick: (worker: string | undefined) => void;
+}) {
+  const { t } = useTranslation();
+  const { workers, worker, onPick } = props;
+  return (
+    <Select
+      w={170}
+      size="xs"
+      aria-label={t('logs.worker')}
+      data={[
+        { value: 'all', label: t('logs.all') },
+        ...workers.map((one) => ({ value: String(one), label: t('job.worker', { worker: one }) })),
+      ]}
+      value={worker ?? 'all'}
+      onChange={(value) => onPick(value === 'all' ? undefined : (value ?? undefined))}
+      allowDeselect={false}
+    />
   );
 }
 

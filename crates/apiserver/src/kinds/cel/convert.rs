@@ -1,0 +1,196 @@
+//! JSON to CEL, by the schema.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use cel::Value as Cel;
+use cel::objects::{Key, Map};
+use chrono::{DateTime, TimeDelta};
+use serde_json::Value;
+
+use crate::kinds::schema::Node;
+use crate::kinds::schema::format::Format;
+use crate::kinds::schema::node::Kind;
+
+/// Words that CEL reserves, so that a field of that name is written `__name__`.
+const RESERVED: [&str; 18] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+];
+
+/// `value` as a rule sees it, with the fields that it wants to see. At the root only name and generateName of
+/// the metadata show.
+pub(super) fn value(value: &Value, node: &Node, is_root: bool, wanted: Option<&[String]>) -> Cel {
+    let Value::Object(map) = value else {
+        return any(value, Some(node));
+    };
+    if !is_root && wanted.is_none() {
+        return any(value, Some(node));
+    }
+    let mut fields = HashMap::with_capacity(wanted.map_or(map.len(), <[_]>::len));
+    for (name, value) in map {
+        let property = node.properties.get(name.as_str());
+        let key = key(name, is_root || property.is_some());
+        let is_wanted = |key: &Key| match (wanted, key) {
+            (Some(wanted), Key::String(name)) => wanted.contains(name),
+            _ => true,
+        };
+        if !is_wanted(&key) {
+            continue;
+        }
+        let child = property.or_else(|| node.items.as_ref().filter(|_| !is_root));
+        let shown = match name.as_str() {
+            "metadata" if is_root => metadata(value),
+            "apiVersion" | "kind" if is_root => any(value, None),
+            _ => any(value, child.map(|child| &**child)),
+        };
+        fields.insert(key, shown);
+    }
+    Cel::Map(Map {
+        map: Arc::new(fields),
+    })
+}
+
+fn metadata(value: &Value) -> Cel {
+    let mut fields = HashMap::new();
+    for name in ["name", "generateName"] {
+        if let Some(value) = value.get(name) {
+            fields.insert(key(name, false), any(value, None));
+        }
+    }
+    Cel::Map(Map {
+        map: Arc::new(fields),
+    })
+}
+
+fn any(value: &Value, node: Option<&Node>) -> Cel {
+    match value {
+        Value::Null => Cel::Null,
+        Value::Bool(flag) => Cel::Bool(*flag),
+        Value::String(text) => {
+            let checks = node.and_then(|node| node.checks.as_ref());
+            let format = checks.and_then(|checks| checks.format);
+            let typed = format.and_then(|format| typed(text, format));
+            typed.unwrap_or_else(|| Cel::String(Arc::new(text.clone())))
+        }
+        Value::Number(number) => {
+            let wants_float = node.is_some_and(|node| node.kind == Kind::Number);
+            match number.as_i64() {
+                Some(integer) if !wants_float => Cel::Int(integer),
+                _ => {
+                    let float = number.as_f64().unwrap_or(f64::NAN);
+                    // `2.0` in a field of type integer is the integer.
+                    #[expect(clippy::cast_possible_truncation, reason = "checked to be whole")]
+                    if node.is_some_and(|node| node.kind == Kind::Integer) && float.fract() == 0.0 {
+                        Cel::Int(float as i64)
+                    } else {
+                        Cel::Float(float)
+                    }
+                }
+            }
+        }
+        Value::Array(list) => {
+            let items = node.and_then(|node| node.items.as_deref());
+            Cel::List(Arc::new(list.iter().map(|item| any(item, items)).collect()))
+        }
+        Value::Object(map) => {
+            let mut fields = HashMap::with_capacity(map.len());
+            for (name, value) in map {
+                let property = node.and_then(|node| node.properties.get(name.as_str()));
+                let child = property.or_else(|| node.and_then(|node| node.items.as_ref()));
+                let shown = any(value, child.map(|child| &**child));
+                fields.insert(key(name, property.is_some()), shown);
+            }
+            Cel::Map(Map {
+                map: Arc::new(fields),
+            })
+        }
+    }
+}
+
+/// Texts of some formats have a type of their own in CEL.
+fn typed(text: &str, format: Format) -> Option<Cel> {
+    Some(match format {
+        Format::DateTime => Cel::Timestamp(DateTime::parse_from_rfc3339(text).ok()?),
+        Format::Date => {
+            let midnight = format!("{text}T00:00:00Z");
+            Cel::Timestamp(DateTime::parse_from_rfc3339(&midnight).ok()?)
+        }
+        Format::Duration => Cel::Duration(duration(text)?),
+        Format::Byte => {
+            let bytes = base64::engine::general_purpose::STANDARD.decode(text);
+            Cel::Bytes(Arc::new(bytes.ok()?))
+        }
+        _ => return None,
+    })
+}
+
+/// Go's `1h30m0.5s`.
+fn duration(text: &str) -> Option<TimeDelta> {
+    let (sign, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1.0, rest),
+        None => (1.0, text.trim_start_matches('+')),
+    };
+    let mut nanos = 0.0;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, unit) = rest.split_at(end);
+        let end = unit
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(unit.len());
+        let (unit, next) = unit.split_at(end);
+        let scale = match unit {
+            "ns" => 1.0,
+            "us" | "µs" => 1e3,
+            "ms" => 1e6,
+            "s" => 1e9,
+            "m" => 60e9,
+            "h" => 3600e9,
+            _ => return None,
+        };
+        nanos += number.parse::<f64>().ok()? * scale;
+        rest = next;
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "a float saturates")]
+    let nanos = (sign * nanos) as i64;
+    Some(TimeDelta::nanoseconds(nanos))
+}
+
+fn key(name: &str, is_field: bool) -> Key {
+    Key::String(Arc::new(if is_field {
+        escaped(name)
+    } else {
+        name.to_owned()
+    }))
+}
+
+/// The identifier by which a rule refers to a field that is none itself.
+fn escaped(name: &str) -> String {
+    if RESERVED.contains(&name) {
+        return format!("__{name}__");
+    }
+    if !name.contains(['.', '-', '/']) && !name.contains("__") {
+        return name.to_owned();
+    }
+    name.replace("__", "__underscores__")
+        .replace('.', "__dot__")
+        .replace('-', "__dash__")
+        .replace('/', "__slash__")
+}
