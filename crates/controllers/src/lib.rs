@@ -94,13 +94,8 @@ fn start<'a>(
 ) {
     let (workers, shared) = (options.workers, || Arc::clone(context));
     if options.train_jobs {
-        let plan = options.plan.clone();
-        tasks.push(Box::pin(train_job::run(
-            shared(),
-            plan,
-            workers,
-            stop.clone(),
-        )));
+        let options = options.clone();
+        tasks.push(Box::pin(train_job::run(shared(), options, stop.clone())));
     }
     if options.job_sets {
         tasks.push(Box::pin(job_set::run(shared(), workers, stop.clone())));

@@ -10,6 +10,7 @@ mod plan;
 mod snapshot;
 pub(crate) mod ssh_key;
 mod status;
+mod turn;
 
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ use crate::context::{Context, FIELD_MANAGER};
 use crate::controller::{Category, Next, Retry, drive, retry_of};
 use crate::events::reference;
 use crate::report;
+
+use self::turn::Turns;
 
 const CONTROLLER: &str = "trainjob";
 
@@ -139,12 +142,7 @@ impl Error {
 }
 
 /// Runs the controller until cancelled.
-pub(crate) async fn run(
-    context: Arc<Context>,
-    options: astrago_plan::Options,
-    workers: usize,
-    stop: CancellationToken,
-) {
+pub(crate) async fn run(context: Arc<Context>, options: crate::Options, stop: CancellationToken) {
     let queue = context.queue();
     let mirrors = &context.mirrors;
     let jobs = Arc::clone(&queue);
@@ -165,14 +163,49 @@ pub(crate) async fn run(
     if stop.run_until_cancelled(ready).await.is_none() {
         return;
     }
+    // Only our own scheduler starts jobs in the order that this relies on.
+    let turns = options.scheduler.then(Arc::<Turns>::default);
+    if let Some(turns) = &turns {
+        if stop.run_until_cancelled(mirrors.pods.ready()).await.is_none() {
+            return;
+        }
+        turn::recall(turns, mirrors);
+        turn::follow(turns, mirrors, &queue);
+    }
     for job in mirrors.train_jobs.all() {
         queue.add(ObjectKey::of(&*job));
     }
-    let options = Arc::new(options);
+    let workers = options.workers;
+    let maker = Arc::new(Maker {
+        context: Arc::clone(&context),
+        options: options.plan,
+        queue: Arc::clone(&queue),
+        turns,
+    });
     drive(&context, CONTROLLER, &queue, workers, &stop, |key| {
-        reconcile(Arc::clone(&context), Arc::clone(&options), key)
+        reconcile(Arc::clone(&maker), key)
     })
     .await;
+}
+
+/// What a reconcile is given.
+struct Maker {
+    context: Arc<Context>,
+    options: astrago_plan::Options,
+    queue: Arc<crate::queue::Queue>,
+    turns: Option<Arc<Turns>>,
+}
+
+impl Maker {
+    /// Whether the objects of a job that has none yet are to be made now.
+    fn may_make(&self, job: &TrainJob, objects: &astrago_plan::Plan) -> bool {
+        let Some(turns) = self.turns.as_ref().filter(|_| !job.is_suspended()) else {
+            return true;
+        };
+        let asked = turn::asked(job, &objects.job_set);
+        let rank = turn::rank(job, &self.context.mirrors);
+        turns.ask(&ObjectKey::of(job), asked, rank)
+    }
 }
 
 /// Looks at the jobs again that wait for a runtime, when it is created.
@@ -218,30 +251,34 @@ fn wake_by_runtimes(context: &Arc<Context>, queue: &Arc<crate::queue::Queue>) {
 /// 1. [`fetch`]: its JobSet from the mirror, and its runtime if needed;
 /// 2. validation is part of planning, where all errors come out at once;
 /// 3. [`plan`]: the objects, and the status afterwards;
-/// 4. [`apply`]: server-side apply;
+/// 4. [`apply`]: server-side apply, when it is its [`turn`];
 /// 5. [`status`]: one write, then the events.
-async fn reconcile(
-    context: Arc<Context>,
-    options: Arc<astrago_plan::Options>,
-    key: ObjectKey,
-) -> Result<Next> {
+async fn reconcile(maker: Arc<Maker>, key: ObjectKey) -> Result<Next> {
+    let context = &maker.context;
     let Some(job) = context.mirrors.train_jobs.get(&key) else {
         return Ok(Next::AwaitChange);
     };
     if !job.is_managed_by_us() {
         return Ok(Next::AwaitChange);
     }
-    let result = step(&context, &job, &options).await;
+    let result = step(&maker, &job).await;
     if let Err(error) = &result {
-        report::failure(&context, CONTROLLER, reference(&*job), error);
-        record(&context, &job, error).await?;
+        // Nobody waits behind one that cannot be made.
+        let next = maker.turns.iter().flat_map(|turns| turns.leave(&key));
+        next.for_each(|next| maker.queue.add(next));
+        report::failure(context, CONTROLLER, reference(&*job), error);
+        record(context, &job, error).await?;
     }
     result
 }
 
-async fn step(context: &Context, job: &TrainJob, options: &astrago_plan::Options) -> Result<Next> {
+async fn step(maker: &Maker, job: &TrainJob) -> Result<Next> {
+    let context = &maker.context;
     let observed = fetch::fetch(context, job).await?;
-    let plan = plan::plan(job, &observed, options, context.clock.now());
+    let mut plan = plan::plan(job, &observed, &maker.options, context.clock.now());
+    if observed.job_set.is_none() {
+        plan.objects = plan.objects.filter(|objects| maker.may_make(job, objects));
+    }
     apply::apply(context, job, &plan).await?;
     let job = forget_error(context, job, &plan).await?;
     if let Some(status) = &plan.status {

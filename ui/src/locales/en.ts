@@ -603,6 +603,7 @@ export const en = {
     suspended: 'suspended',
     running: '{{running}} of {{wanted}} nodes run',
     restarting: 'restart {{restarts}}',
+    queued: 'waits for its turn',
     waiting_for_pods: 'waits for its pods',
     no_runtime: 'the runtime {{runtime}} does not exist',
     starting: 'starts',

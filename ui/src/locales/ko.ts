@@ -602,6 +602,7 @@ export const ko: Messages = {
     suspended: '일시 중지되었습니다.',
     running: '노드 {{wanted}}개 중 {{running}}개가 실행 중입니다.',
     restarting: '{{restarts}}번째 재시작 중입니다.',
+    queued: '차례를 기다립니다.',
     waiting_for_pods: '파드가 만들어지기를 기다립니다.',
     no_runtime: '{{runtime}} 런타임이 없습니다.',
     starting: '시작하는 중입니다.',

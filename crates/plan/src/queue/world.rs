@@ -27,7 +27,7 @@ use facts::{JobFacts, PodFacts, SetFacts, Stage, TrainJobFacts};
 pub struct World {
     pods: HashMap<ObjectKey, PodFacts>,
     /// Pods of one gang, or of one restart attempt of a JobSet with all its waves.
-    groups: HashMap<GangKey, BTreeSet<ObjectKey>>,
+    groups: BTreeMap<GangKey, BTreeSet<ObjectKey>>,
     /// Groups with pods that need a node.
     pending: BTreeSet<GangKey>,
     running: BTreeMap<GangKey, Arc<Running>>,
@@ -40,6 +40,8 @@ pub struct World {
     sets: HashMap<String, SetFacts>,
     set_uids: HashMap<ObjectKey, String>,
     train_jobs: HashMap<ObjectKey, TrainJobFacts>,
+    /// TrainJobs that wait and have no pods yet, since their equals wait before them.
+    unmade: BTreeSet<ObjectKey>,
     classes: HashMap<String, (i32, bool)>,
     /// What namespaces say about the highest priority that counts.
     limits: HashMap<String, String>,
@@ -126,6 +128,7 @@ impl World {
             self.sets.insert(uid.clone(), SetFacts::of(set));
             self.set_uids.insert(key.clone(), uid);
         }
+        self.note_unmade(key);
         !self.pending.is_empty()
     }
 
@@ -135,15 +138,48 @@ impl World {
             Some(new) => self.train_jobs.insert(key.clone(), new),
             None => self.train_jobs.remove(key),
         };
+        self.note_unmade(key);
         // Before it has a JobSet, nothing of it can run: its JobSet has its name.
         let Some(set) = self.set_uids.get(key).filter(|_| old != new) else {
             return false;
         };
-        let own = format!("jobset/{set}/");
-        let groups = self.groups.keys();
-        let groups = groups.filter(|group| group.name.starts_with(&own));
-        self.stale.extend(groups.cloned());
+        let first = GangKey {
+            namespace: key.namespace.clone(),
+            name: format!("jobset/{set}/"),
+        };
+        let groups = self.groups.range(&first..).map(|(group, _)| group);
+        let own = groups.take_while(|group| {
+            group.namespace == first.namespace && group.name.starts_with(&first.name)
+        });
+        self.stale.extend(own.cloned());
         !self.pending.is_empty()
+    }
+
+    fn note_unmade(&mut self, key: &ObjectKey) {
+        let waits = self.train_jobs.get(key).is_some_and(|job| job.waits);
+        if waits && !self.set_uids.contains_key(key) {
+            self.unmade.insert(key.clone());
+        } else {
+            self.unmade.remove(key);
+        }
+    }
+
+    /// The jobs that wait without pods, each with its place in the queue.
+    pub fn unmade(&self) -> impl Iterator<Item = Rank> {
+        let jobs = self.unmade.iter();
+        jobs.filter_map(|key| {
+            let job = self.train_jobs.get(key)?;
+            let asked = job.priority.unwrap_or_else(|| self.ordinary_priority());
+            Some(Rank {
+                priority: asked.min(self.limit(&key.namespace)),
+                since: job.created,
+                uid: job.uid.clone(),
+                key: GangKey {
+                    namespace: key.namespace.clone(),
+                    name: key.name.clone(),
+                },
+            })
+        })
     }
 
     pub fn set_priority_class(&mut self, name: &str, class: Option<&PriorityClass>) -> bool {
@@ -178,7 +214,11 @@ impl World {
         let old = self.quotas.remove(key);
         let new = quota.map(Quota::of);
         let limits = |quota: &Quota| (quota.hard.clone(), quota.scopes.clone());
-        let changed = old.as_ref().map(limits) != new.as_ref().map(limits);
+        if old.as_ref().map(limits) == new.as_ref().map(limits) {
+            // Only its status has changed, which the scheduler writes itself.
+            self.quotas.extend(old.map(|old| (key.clone(), old)));
+            return false;
+        }
         if let Some(mut quota) = new {
             let here = self
                 .pods
@@ -189,7 +229,7 @@ impl World {
             }
             self.quotas.insert(key.clone(), quota);
         }
-        changed
+        true
     }
 
     pub fn set_claim(&mut self, key: &ObjectKey, exists: bool) -> bool {

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use astrago_api::conditions;
+use astrago_api::{conditions, labels};
 use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 
 use super::{Job, nodes, waiting};
 use crate::model::{Cause, JobState};
@@ -74,7 +75,11 @@ pub(super) fn cause(job: &Job) -> Cause {
             None if job.pods.is_empty() && job.lacks_runtime => {
                 Cause::new("no_runtime").with("runtime", &*job.job.spec.runtime_ref.name)
             }
-            None if job.pods.is_empty() => Cause::new("waiting_for_pods"),
+            None if job.pods.is_empty() => match creation_error(job) {
+                Some(text) => Cause::new("other").with("text", text),
+                None if job.job_set.is_none() && job.legacy.is_none() => Cause::new("queued"),
+                None => Cause::new("waiting_for_pods"),
+            },
             None => Cause::new("starting"),
         },
         JobState::Complete => Cause::new("complete"),
@@ -92,10 +97,21 @@ fn pending(job: &Job) -> String {
             job.job.spec.runtime_ref.name
         );
     }
-    if job.pods.is_empty() {
-        return "waiting for its pods".to_owned();
+    if !job.pods.is_empty() {
+        return "starting".to_owned();
     }
-    "starting".to_owned()
+    match creation_error(job) {
+        Some(text) => text.to_owned(),
+        // It gets a JobSet when it is among the first of its equals.
+        None if job.job_set.is_none() && job.legacy.is_none() => "waiting for its turn".to_owned(),
+        None => "waiting for its pods".to_owned(),
+    }
+}
+
+/// What keeps the objects of the job from being made.
+fn creation_error(job: &Job) -> Option<&str> {
+    let text = job.job.annotations().get(labels::CREATION_ERROR)?;
+    Some(text.as_str()).filter(|_| job.job_set.is_none())
 }
 
 /// A pod whose training container has failed and will be tried again.

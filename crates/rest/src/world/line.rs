@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use astrago_mirror::{Kind, Mirror, Mirrors};
 use astrago_plan::fit::Waiting;
-use astrago_plan::queue::{Candidate, World};
+use astrago_plan::queue::{Candidate, Rank, World};
 use jiff::Timestamp;
 
 use super::Key;
@@ -54,7 +54,11 @@ impl Line {
         });
         line.follow(&mirrors.jobs, World::set_job);
         line.follow(&mirrors.job_sets, World::set_job_set);
-        line.follow(&mirrors.train_jobs, World::set_train_job);
+        line.follow(&mirrors.train_jobs, |world, key, job| {
+            world.set_train_job(key, job);
+            // One that has no pods yet has its place in the order all the same.
+            true
+        });
         line.follow(&mirrors.priority_classes, |world, key, class| {
             world.set_priority_class(&key.name, class)
         });
@@ -94,22 +98,29 @@ impl Line {
         let mut state = self.lock();
         let start = Instant::now();
         if state.is_outdated && state.good_until.is_none_or(|until| until <= start) {
-            let mut pending = state.world.snapshot(now).pending;
-            pending.sort_by(|one, other| one.rank.cmp(&other.rank));
-            let mut order = Order::default();
-            for gang in pending {
+            let mut waiting: Vec<(Rank, Option<Key>)> = Vec::new();
+            for rank in state.world.unmade() {
+                let key = Key::new(rank.key.namespace.as_str(), rank.key.name.as_str());
+                waiting.push((rank, Some(key)));
+            }
+            for gang in state.world.snapshot(now).pending {
                 let pod = gang.pods.first().map(|pod| &pod.key);
                 let pod = pod.and_then(|pod| {
                     mirrors
                         .pods
                         .get(&Key::new(pod.namespace.as_str(), pod.name.as_str()))
                 });
+                waiting.push((gang.rank, pod.and_then(|pod| Key::of_training_job(&pod))));
+            }
+            waiting.sort();
+            let mut order = Order::default();
+            for (rank, job) in waiting {
                 // Some wait with pods of several waves.
-                if let Some(job) = pod.and_then(|pod| Key::of_training_job(&pod))
+                if let Some(job) = job
                     && !order.places.contains_key(&job)
                 {
                     order.places.insert(job.clone(), order.jobs.len());
-                    order.jobs.push((job, gang.rank.priority));
+                    order.jobs.push((job, rank.priority));
                 }
             }
             state.order = Arc::new(order);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use astrago_api::{JobSet, ObjectKey, StartupPolicyOrder, TrainJob, labels};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use k8s_openapi::api::core::v1::{ObjectReference, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use crate::fit::{self, PODS, PodNeed, Waiting};
@@ -62,7 +62,8 @@ pub(super) struct PodFacts {
 impl PodFacts {
     pub(super) fn of(pod: &Pod) -> Self {
         let meta = &pod.metadata;
-        let spec = pod.spec.clone().unwrap_or_default();
+        let empty = PodSpec::default();
+        let spec = pod.spec.as_ref().unwrap_or(&empty);
         let status = pod.status.as_ref();
         let phase = status.and_then(|status| status.phase.as_deref());
         let key = PodKey {
@@ -71,7 +72,7 @@ impl PodFacts {
             uid: meta.uid.clone().unwrap_or_default(),
         };
         let (membership, group) = membership(meta, &key);
-        let (need, invalid) = match PodNeed::of(&spec) {
+        let (need, invalid) = match PodNeed::of(spec) {
             Ok(need) => (need, None),
             Err(error) => (PodNeed::default(), Some(error.to_string())),
         };
@@ -85,7 +86,7 @@ impl PodFacts {
         let since = |time: Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>| {
             time.map(|time| time.0)
         };
-        let limits = fit::pod_limits(&spec).unwrap_or_default();
+        let limits = fit::pod_limits(spec).unwrap_or_default();
         let nothing = need
             .requests
             .iter()
@@ -111,7 +112,7 @@ impl PodFacts {
                 _ => Stage::Live,
             },
             succeeded: phase == Some("Succeeded"),
-            node: spec.node_name.filter(|node| !node.is_empty()),
+            node: spec.node_name.clone().filter(|node| !node.is_empty()),
             assumed: false,
             bound_at: since(scheduled.and_then(|condition| {
                 condition
@@ -127,10 +128,10 @@ impl PodFacts {
             priority: spec.priority,
             gate: spec
                 .scheduling_gates
-                .unwrap_or_default()
-                .into_iter()
+                .iter()
+                .flatten()
                 .next()
-                .map(|gate| gate.name),
+                .map(|gate| gate.name.clone()),
             claims: claims
                 .filter_map(|volume| volume.persistent_volume_claim.as_ref())
                 .map(|claim| claim.claim_name.clone())
@@ -316,6 +317,9 @@ impl JobFacts {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TrainJobFacts {
     pub(super) created: Timestamp,
+    pub(super) uid: String,
+    /// Whether it is to run and nothing but its turn is in the way.
+    pub(super) waits: bool,
     /// When its deadline ends it.
     pub(super) ends: Option<Timestamp>,
     /// The place in the queue that it asks for itself.
@@ -327,8 +331,13 @@ impl TrainJobFacts {
         let meta = &job.metadata;
         let annotations = meta.annotations.as_ref();
         let priority = annotations.and_then(|annotations| annotations.get(labels::PRIORITY));
+        let stuck = annotations
+            .is_some_and(|annotations| annotations.contains_key(labels::CREATION_ERROR));
+        let held = job.is_finished() || job.is_suspended() || meta.deletion_timestamp.is_some();
         Self {
             created: created(meta),
+            uid: meta.uid.clone().unwrap_or_default(),
+            waits: !held && !stuck && job.is_managed_by_us(),
             ends: crate::deadline(job),
             priority: priority.and_then(|priority| priority.parse().ok()),
         }
