@@ -65,7 +65,11 @@ async fn start() -> Result {
         tell("empty server, private memory", server.memory()?, "MB");
     }
     times.sort();
-    tell("ready, new folder (median of 5)", milliseconds(times[2]), "ms");
+    tell(
+        "ready, new folder (median of 5)",
+        milliseconds(times[2]),
+        "ms",
+    );
     Ok(())
 }
 
@@ -85,13 +89,21 @@ async fn queue() -> Result {
     .await?;
     report("REST creates, 1,600 jobs that queue", &creates);
     let settled = server.settle().await?;
-    tell("  CPU until all is quiet", (server.cpu()? - before) * 1_000.0 / 1_600.0, "ms/job");
+    tell(
+        "  CPU until all is quiet",
+        (server.cpu()? - before) * 1_000.0 / 1_600.0,
+        "ms/job",
+    );
     tell("  quiet after", settled.as_secs_f64(), "s");
     let pods = server.count("/api/v1/pods").await?;
     tell("  pods that exist", pods, "");
     let memory = server.memory()?;
     tell("  memory", memory, "MB");
-    tell("  memory of one job", (memory - empty) * 1_024.0 / 1_600.0, "kB");
+    tell(
+        "  memory of one job",
+        (memory - empty) * 1_024.0 / 1_600.0,
+        "kB",
+    );
 
     let body_of = body.clone();
     let sustained = send_for(CLIENTS, seconds(), |client, _| {
@@ -129,7 +141,11 @@ async fn suspended() -> Result {
     server.settle().await?;
     tell("  memory of 5,220", server.memory()?, "MB");
     let again = server.restart().await?;
-    tell("ready with 5,220 jobs", milliseconds(again.ready_after), "ms");
+    tell(
+        "ready with 5,220 jobs",
+        milliseconds(again.ready_after),
+        "ms",
+    );
     tell("  memory after that start", again.memory()?, "MB");
     Ok(())
 }
@@ -153,7 +169,11 @@ async fn burst(namespaces: usize) -> Result {
     println!("500 one-node jobs of `true`, {namespaces} namespace(s)");
     tell("  accepted after", accepted.as_secs_f64(), "s");
     tell("  complete after", begin.elapsed().as_secs_f64(), "s");
-    tell("  CPU of the server", (server.cpu()? - before) * 1_000.0 / 500.0, "ms/job");
+    tell(
+        "  CPU of the server",
+        (server.cpu()? - before) * 1_000.0 / 500.0,
+        "ms/job",
+    );
     tell("  memory", server.memory()?, "MB");
     Ok(())
 }
@@ -197,7 +217,7 @@ fn queued() -> Value {
 
 fn nothing(namespace: &str) -> Value {
     json!({
-        "user_id": "bench", "namespace": namespace, "framework": "pytorch", "command": "true",
+        "user_id": "bench", "namespace": namespace, "framework": "pytorch", "training_code": "pass", "command": "true",
         "num_nodes": 1, "cpu_request": "10m", "memory_request": "16Mi",
     })
 }
@@ -219,7 +239,9 @@ fn train_job(number: usize) -> Value {
 }
 
 fn seconds() -> Duration {
-    let asked = std::env::var("SECONDS").ok().and_then(|text| text.parse().ok());
+    let asked = std::env::var("SECONDS")
+        .ok()
+        .and_then(|text| text.parse().ok());
     Duration::from_secs(asked.unwrap_or(10))
 }
 

@@ -166,7 +166,11 @@ pub(crate) async fn run(context: Arc<Context>, options: crate::Options, stop: Ca
     // Only our own scheduler starts jobs in the order that this relies on.
     let turns = options.scheduler.then(Arc::<Turns>::default);
     if let Some(turns) = &turns {
-        if stop.run_until_cancelled(mirrors.pods.ready()).await.is_none() {
+        if stop
+            .run_until_cancelled(mirrors.pods.ready())
+            .await
+            .is_none()
+        {
             return;
         }
         turn::recall(turns, mirrors);

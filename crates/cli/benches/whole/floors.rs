@@ -62,7 +62,12 @@ async fn request() -> Result {
         }
     });
     let summary = send_all(CLIENTS, 50_000, |client, _| async move {
-        client.get(format!("http://{address}/")).send().await?.bytes().await?;
+        client
+            .get(format!("http://{address}/"))
+            .send()
+            .await?
+            .bytes()
+            .await?;
         Ok(())
     })
     .await?;

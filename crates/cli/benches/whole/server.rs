@@ -46,13 +46,21 @@ impl Server {
     }
 
     async fn start_in(folder: Arc<tempfile::TempDir>) -> Result<Self> {
-        let binary = std::env::var_os("ASTRAGO_BINARY")
-            .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_astrago")), PathBuf::from);
+        let binary = std::env::var_os("ASTRAGO_BINARY").map_or_else(
+            || PathBuf::from(env!("CARGO_BIN_EXE_astrago")),
+            PathBuf::from,
+        );
         let data = folder.path().join("data");
         let log = std::fs::File::create(folder.path().join("stderr.log"))?;
         let begin = Instant::now();
         let mut child = Command::new(binary)
-            .args(["up", "--listen", "127.0.0.1:0", "--kube-listen", "127.0.0.1:0"])
+            .args([
+                "up",
+                "--listen",
+                "127.0.0.1:0",
+                "--kube-listen",
+                "127.0.0.1:0",
+            ])
             .args(["--no-auth", "--stop-pods", "--data-dir"])
             .arg(&data)
             .stdout(Stdio::piped())
@@ -60,7 +68,8 @@ impl Server {
             .spawn()?;
         let mut lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
         let ready = lines.next().ok_or("the server ended")??;
-        let endpoints: Value = serde_json::from_slice(&std::fs::read(data.join("endpoints.json"))?)?;
+        let endpoints: Value =
+            serde_json::from_slice(&std::fs::read(data.join("endpoints.json"))?)?;
         let address = |name: &str| endpoints[name].as_str().unwrap_or_default().to_owned();
         let server = Self {
             ready_after: Duration::ZERO,
@@ -75,12 +84,17 @@ impl Server {
         if !answer.status().is_success() {
             return Err(format!("not ready, though it says {ready:?}").into());
         }
-        Ok(Self { ready_after: begin.elapsed(), ..server })
+        Ok(Self {
+            ready_after: begin.elapsed(),
+            ..server
+        })
     }
 
     pub(crate) async fn post(&self, client: &reqwest::Client, path: &str, body: String) -> Result {
         let request = client.post(format!("{}{path}", self.rest)).body(body);
-        done(request.header("content-type", "application/json")).await.map(drop)
+        done(request.header("content-type", "application/json"))
+            .await
+            .map(drop)
     }
 
     pub(crate) async fn get(&self, client: &reqwest::Client, path: &str) -> Result<Value> {
@@ -88,14 +102,20 @@ impl Server {
         Ok(serde_json::from_slice(&answer)?)
     }
 
-    pub(crate) async fn kube_post(&self, client: &reqwest::Client, path: &str, body: String) -> Result {
+    pub(crate) async fn kube_post(
+        &self,
+        client: &reqwest::Client,
+        path: &str,
+        body: String,
+    ) -> Result {
         let request = client.post(format!("{}{path}", self.kube)).body(body);
         let request = request.header("content-type", "application/json");
         done(request.bearer_auth(self.token.trim())).await.map(drop)
     }
 
     pub(crate) async fn submit(&self, job: &Value) -> Result {
-        self.post(&client()?, "/api/trainjob/create", job.to_string()).await?;
+        self.post(&client()?, "/api/trainjob/create", job.to_string())
+            .await?;
         let client = client()?;
         loop {
             let jobs = self.get(&client, "/api/trainjobs?limit=1").await?;
@@ -126,7 +146,9 @@ impl Server {
     pub(crate) async fn complete(&self, jobs: usize) -> Result {
         let client = client()?;
         loop {
-            let page = self.get(&client, "/api/trainjobs?limit=1&state=Complete").await?;
+            let page = self
+                .get(&client, "/api/trainjobs?limit=1&state=Complete")
+                .await?;
             if page["total"].as_u64().unwrap_or(0) >= jobs as u64 {
                 return Ok(());
             }
@@ -150,12 +172,12 @@ impl Server {
         Ok(quiet_since - begin)
     }
 
-    /// Private memory, in MB.
+    /// Memory that only this process has and that no file backs, in MB.
     pub(crate) fn memory(&self) -> Result<f64> {
         let text = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", self.id()))?;
         let kilobytes: f64 = text
             .lines()
-            .filter(|line| line.starts_with("Private_"))
+            .filter(|line| line.starts_with("Private_Dirty"))
             .filter_map(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok())
             .sum();
         Ok(kilobytes / 1_024.0)
@@ -176,7 +198,10 @@ impl Server {
     }
 
     fn id(&self) -> u32 {
-        let process = self.process.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let process = self
+            .process
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         process.0.id()
     }
 }

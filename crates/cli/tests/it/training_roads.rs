@@ -284,7 +284,16 @@ fn kubeflows_sdk_trains_a_function() {
         .unwrap();
     let stdout = String::from_utf8_lossy(&output.stdout);
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{stdout}\n{stderr}");
+    if !output.status.success() {
+        let seen = up.kubectl(&[
+            "get",
+            "trainjobs,jobsets,jobs,pods,events",
+            "-A",
+            "-o",
+            "yaml",
+        ]);
+        panic!("{stdout}\n{stderr}\n{seen}\n{}", up.logs());
+    }
     for rank in 0..2 {
         let line = format!("node-{rank}: Rank {rank} of 2");
         assert!(stdout.contains(&line), "{stdout}\n{stderr}");

@@ -101,6 +101,96 @@ async fn jobs_queue_by_priority_and_age_and_small_ones_pass_only_where_they_dela
     }
 }
 
+/// The JobSets that there are, by name.
+async fn made(plane: &Plane) -> Vec<String> {
+    let sets = plane.list::<JobSet>().await;
+    sets.iter().map(ResourceExt::name_any).collect()
+}
+
+/// A long queue costs little: what nobody could start yet is not made.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_jobs_that_ask_for_the_same_the_first_are_made_and_all_have_their_turn() {
+    let plane = Plane::with_node(&[("cpu", "2"), ("memory", "64Gi"), ("pods", "100")]).await;
+    plane.run_controllers();
+    let name = |number: usize| format!("job-{number:02}");
+    for number in 0..40 {
+        let job = train_job(&name(number)).nodes(2).cpus(1).build();
+        plane.create(&job).await;
+    }
+    plane.node.running("job-00-node-0", 1).await;
+    let want: Vec<String> = (0..33).map(name).collect();
+    let exactly = || async {
+        let made = made(&plane).await;
+        if made == want { Ok(()) } else { Err(made) }
+    };
+    eventually("one runs and 32 wait with their objects", exactly).await;
+    // Whoever asks for something else does not wait behind them, and nor does one that is more urgent.
+    plane
+        .create(&train_job("other").nodes(1).cpus(1).build())
+        .await;
+    let mut urgent = train_job("urgent").nodes(2).cpus(1).build();
+    let annotations = urgent.annotations_mut();
+    annotations.insert("astrago.io/priority".into(), "9".into());
+    plane.create(&urgent).await;
+    until_waiting(&plane, "other", "CPU").await;
+    until_waiting(&plane, "urgent", "CPU").await;
+    // A restart of the controllers knows who was made and waits.
+    plane.stop_controllers().await;
+    plane.run_controllers();
+    for rank in 0..2 {
+        plane.node.succeed("job-00-node-0", rank).await;
+    }
+    plane.node.running("urgent-node-0", 1).await;
+    assert!(!made(&plane).await.contains(&name(33)));
+    for rank in 0..2 {
+        plane.node.succeed("urgent-node-0", rank).await;
+    }
+    for number in 1..40 {
+        for rank in 0..2 {
+            let job = format!("{}-node-0", name(number));
+            plane.node.succeed(&job, rank).await;
+        }
+    }
+    plane.node.succeed("other-node-0", 0).await;
+    for number in 0..40 {
+        plane.until_condition(&name(number), "Complete").await;
+    }
+}
+
+/// Jobs that are deleted, suspended or cannot be made while they wait hold up nobody behind them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_leaves_the_line_makes_room_for_those_behind() {
+    let plane = Plane::with_node(&[("cpu", "1"), ("memory", "64Gi"), ("pods", "100")]).await;
+    plane.run_controllers();
+    let name = |number: usize| format!("job-{number:02}");
+    for number in 0..36 {
+        plane
+            .create(&train_job(&name(number)).cpus(1).build())
+            .await;
+    }
+    let until_made = |number: usize| {
+        let plane = &plane;
+        eventually("its turn", move || async move {
+            let made = made(plane).await;
+            if made.contains(&name(number)) {
+                Ok(())
+            } else {
+                Err(made)
+            }
+        })
+    };
+    until_made(32).await;
+    let jobs: Api<TrainJob> = plane.api();
+    jobs.delete("job-05", &Default::default()).await.unwrap();
+    until_made(33).await;
+    let suspend = Patch::Merge(json!({ "spec": { "suspend": true } }));
+    jobs.patch("job-06", &PatchParams::default(), &suspend)
+        .await
+        .unwrap();
+    until_made(34).await;
+    assert!(!made(&plane).await.contains(&name(35)));
+}
+
 /// What a tenant writes on their own job does not bring it before the jobs of others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_priority_counts_only_as_far_as_the_namespace_allows() {

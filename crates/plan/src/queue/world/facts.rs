@@ -331,8 +331,8 @@ impl TrainJobFacts {
         let meta = &job.metadata;
         let annotations = meta.annotations.as_ref();
         let priority = annotations.and_then(|annotations| annotations.get(labels::PRIORITY));
-        let stuck = annotations
-            .is_some_and(|annotations| annotations.contains_key(labels::CREATION_ERROR));
+        let stuck =
+            annotations.is_some_and(|annotations| annotations.contains_key(labels::CREATION_ERROR));
         let held = job.is_finished() || job.is_suspended() || meta.deletion_timestamp.is_some();
         Self {
             created: created(meta),
