@@ -256,10 +256,6 @@ fn report(what: &str, summary: &Summary) {
     );
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "numbers of several kinds are printed alike"
-)]
 fn tell(what: &str, number: impl Into<f64>, unit: &str) {
     println!("{what:<42}{:>10.1} {unit}", number.into());
 }
