@@ -59,6 +59,36 @@ fn content(object: &Object) -> u32 {
     content.try_into().expect("it was a u32")
 }
 
+#[test]
+fn whoever_is_told_that_a_name_is_taken_finds_what_has_it() {
+    let directory = tempfile::tempdir().expect("a folder");
+    let options = Options {
+        directory: directory.path().to_owned(),
+        limits: Limits::default(),
+        reserve: 0,
+    };
+    let (store, pending) = Store::open(&options).expect("the store opens");
+    let create = |content| Action::Create(Draft::new(RESOURCE, &value("a", content)));
+    let second = async {
+        let answer = write(&store, "a", create(2)).await;
+        (answer, store.get(RESOURCE, &Name::new("", "a")))
+    };
+    // Both wait for the writer before it starts, and so are of one group.
+    let start = async {
+        pending
+            .start(Box::new(|_, _| ()))
+            .expect("the writer starts")
+    };
+    let (first, (refused, found), ()) = block_on(futures::future::join3(
+        write(&store, "a", create(1)),
+        second,
+        start,
+    ));
+    assert_eq!(content(&first.expect("the first is taken")), 1);
+    assert!(matches!(refused, Err(WriteError::AlreadyExists)));
+    assert_eq!(found.map(|found| content(&found)), Some(1));
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Create(u8, u32),

@@ -158,6 +158,7 @@ impl Writer {
         let mut overlay = Overlay::new();
         let mut staged: Vec<Staged> = Vec::with_capacity(writes.len());
         let mut accepted = Vec::with_capacity(writes.len());
+        let mut refused = Vec::new();
         let mut revision = self.shared.revision.load(Ordering::Acquire);
         for (write, answer) in writes {
             match stage(&self.shared, &mut overlay, &write, revision + 1, is_tight) {
@@ -169,11 +170,11 @@ impl Writer {
                     });
                     accepted.push((write, answer));
                 }
-                // The caller may have gone; nothing was promised to it.
-                Err(error) => drop(answer.send(Err(error))),
+                Err(error) => refused.push((write, answer, error)),
             }
         }
         if staged.is_empty() {
+            refuse(refused);
             return None;
         }
         let deletable = self.garbage.len().min(staged.len() + GARBAGE_PER_GROUP);
@@ -186,7 +187,11 @@ impl Writer {
                         tracing::warn!(%error, "failed to note the newest revision");
                     }
                     Err(error) => {
-                        self.give_up(&error, accepted.into_iter().map(|(_, answer)| answer));
+                        let refused = refused
+                            .into_iter()
+                            .map(|(write, answer, _)| (write, answer));
+                        let all = accepted.into_iter().chain(refused);
+                        self.give_up(&error, all.map(|(_, answer)| answer));
                         return None;
                     }
                 }
@@ -196,10 +201,16 @@ impl Writer {
                 let bytes: usize = staged.iter().map(|one| one.event.object.json.len()).sum();
                 let answers = accepted.into_iter().map(|(_, answer)| answer).collect();
                 self.publish(staged, answers, revision);
+                // Not before: what stands in the way of a write must be there for whoever looks for it.
+                refuse(refused);
                 self.squeeze(is_tight, bytes);
             }
             Err(error) => {
                 self.shared.writable.store(false, Ordering::Relaxed);
+                let refused = refused
+                    .into_iter()
+                    .map(|(write, answer, _)| (write, answer));
+                accepted.extend(refused);
                 if is_full(&error) && !is_tight {
                     return Some(accepted);
                 }
@@ -380,6 +391,13 @@ impl Writer {
             }
             Err(error) => Err(WriteError::Storage(reason(&error).into())),
         }
+    }
+}
+
+/// Tells why a write was not taken. The caller may have gone; nothing was promised to it.
+fn refuse(refused: Vec<(Write, Answer<Arc<Object>>, WriteError)>) {
+    for (_, answer, error) in refused {
+        let _ = answer.send(Err(error));
     }
 }
 
