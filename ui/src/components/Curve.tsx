@@ -25,6 +25,8 @@ interface Props {
   xLabel: string;
   /** True where x is milliseconds since the epoch. */
   time?: boolean;
+  /** True where a line that hardly moves should lie as high as it is. */
+  fromZero?: boolean;
   /** Charts of the same group show the pointer at the same place. */
   group: string;
   /** Told of the part of x that was dragged over, if there are more points of it to be had; of nothing to show all again. */
@@ -36,7 +38,8 @@ const COLORS = ['blue', 'orange', 'teal', 'grape', 'cyan', 'pink', 'lime', 'viol
 const LEGEND = 12;
 
 /** Lines over a common x, with the numbers at the pointer, and zoom by dragging (double click shows all again). */
-export function Curve({ title, series, smoothing, xLabel, time = false, group, onPart }: Props) {
+export function Curve(props: Props) {
+  const { title, series, smoothing, xLabel, time = false, fromZero = false, group, onPart } = props;
   const { i18n } = useTranslation();
   const theme = useMantineTheme();
   const scheme = useComputedColorScheme('light');
@@ -48,8 +51,8 @@ export function Curve({ title, series, smoothing, xLabel, time = false, group, o
   const sparse = series.every((one) => one.points.length < 30);
   const { language } = i18n;
   const look = useMemo(
-    () => ({ labels, banded, sparse, time, xLabel, group, dark: scheme === 'dark', language }),
-    [labels, banded, sparse, time, xLabel, group, scheme, language],
+    () => ({ labels, banded, sparse, time, xLabel, group, fromZero, dark: scheme === 'dark', language }),
+    [labels, banded, sparse, time, xLabel, group, fromZero, scheme, language],
   );
   const colorOf = useCallback((index: number) => strokeOf(theme, scheme, index), [theme, scheme]);
   const { element, pointed } = usePlot({ series, data, hidden, look, colorOf, onPart });

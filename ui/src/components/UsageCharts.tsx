@@ -48,6 +48,7 @@ export function UsageCharts({ usage, name = '' }: Props) {
               smoothing={0}
               group="usage"
               time
+              fromZero
               xLabel={t('metrics.time')}
             />
           </Card>

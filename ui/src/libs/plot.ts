@@ -17,6 +17,8 @@ export interface Look {
   xLabel: string;
   group: string;
   dark: boolean;
+  /** Whether the values are parts of something, and are drawn from nothing up. */
+  fromZero: boolean;
   language: string;
 }
 
@@ -36,7 +38,10 @@ export function optionsOf(
     font: '11px "Inter Variable", sans-serif',
   };
   return {
-    scales: { x: { time }, y: { range: (_, low, high) => roomFor(low, high) } },
+    scales: {
+      x: { time },
+      y: { range: (_, low, high) => roomFor(look.fromZero && low !== null ? Math.min(low, 0) : low, high) },
+    },
     bands: banded.split(' ').flatMap((index, order) => {
       const at = count + 1 + order * 2;
       return index === ''
