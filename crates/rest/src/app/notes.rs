@@ -21,7 +21,7 @@ pub(crate) async fn set(
     context: &Context,
     caller: &Caller,
     key: &Key,
-    notes: Notes,
+    notes: &Notes,
 ) -> Result<Notes> {
     let notes = checked(notes)?;
     let job = jobs::find(context, caller, key).await?;
@@ -51,7 +51,7 @@ pub(crate) async fn set(
     Ok(notes)
 }
 
-fn checked(notes: Notes) -> Result<Notes> {
+fn checked(notes: &Notes) -> Result<Notes> {
     let note = notes.note.trim().to_owned();
     let mut tags: Vec<String> = notes.tags.iter().map(|tag| tag.trim().to_owned()).collect();
     tags.retain(|tag| !tag.is_empty());
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_trimmed_sorted_and_never_doubled() {
-        let got = checked(notes(" better \n", &["b ", "a", "", "b"])).unwrap();
+        let got = checked(&notes(" better \n", &["b ", "a", "", "b"])).unwrap();
         assert_eq!(got, notes("better", &["a", "b"]));
     }
 
@@ -108,6 +108,6 @@ mod tests {
     #[case::comma(notes("", &["a,b"]))]
     #[case::too_many(notes("", &["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t", "u"]))]
     fn what_cannot_be_kept_is_refused(#[case] notes: Notes) {
-        assert!(checked(notes).is_err());
+        assert!(checked(&notes).is_err());
     }
 }

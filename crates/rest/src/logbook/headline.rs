@@ -57,7 +57,9 @@ fn best<'a>(curves: impl Iterator<Item = (&'a str, Vec<Point>)>) -> Option<Headl
     let curves = curves.filter(|(_, points)| points.len() > 1);
     let (name, points) = curves.min_by_key(|(name, _)| rank(name))?;
     let mut thinned = Thinned::new(VALUES);
-    points.iter().for_each(|point| thinned.push(*point));
+    for point in &points {
+        thinned.push(*point);
+    }
     let values = thinned.points().into_iter().map(|point| point.value);
     Some(Headline {
         name: name.to_owned(),

@@ -181,7 +181,7 @@ async fn set_notes(
     Json(body): Json<Notes>,
 ) -> Result<Answer<Notes>> {
     Ok(Answer(
-        app::notes::set(&context, &caller, &key, body).await?,
+        app::notes::set(&context, &caller, &key, &body).await?,
     ))
 }
 
