@@ -16,8 +16,12 @@ const JobList = lazy(() => import('./pages/Jobs/List').then((page) => ({ default
 const JobDetail = lazy(() => import('./pages/Jobs/Detail').then((page) => ({ default: page.JobDetail })));
 const Submit = lazy(() => import('./pages/Submit').then((page) => ({ default: page.Submit })));
 const Nodes = lazy(() => import('./pages/Nodes').then((page) => ({ default: page.Nodes })));
+const Machine = lazy(() => import('./pages/Nodes/Machine').then((page) => ({ default: page.Machine })));
 const Queue = lazy(() => import('./pages/Queue').then((page) => ({ default: page.Queue })));
 const Runtimes = lazy(() => import('./pages/Runtimes').then((page) => ({ default: page.Runtimes })));
+const RuntimePage = lazy(() =>
+  import('./pages/Runtimes/Runtime').then((page) => ({ default: page.RuntimePage })),
+);
 const Compare = lazy(() => import('./pages/Compare').then((page) => ({ default: page.Compare })));
 const Settings = lazy(() => import('./pages/Settings').then((page) => ({ default: page.Settings })));
 
@@ -58,8 +62,10 @@ function SignedIn() {
             <Route path={ROUTES.job.template} element={<JobDetail />} />
             <Route path={ROUTES.submit} element={<Submit me={me.data} />} />
             <Route path={ROUTES.nodes} element={<Nodes />} />
+            <Route path={ROUTES.node.template} element={<Machine />} />
             <Route path={ROUTES.queue} element={<Queue />} />
-            <Route path={ROUTES.runtimes} element={<Runtimes me={me.data} />} />
+            <Route path={ROUTES.runtimes} element={<Runtimes />} />
+            <Route path={ROUTES.runtime.template} element={<RuntimePage me={me.data} />} />
             <Route path={ROUTES.settings} element={<Settings me={me.data} />} />
             <Route path={ROUTES.compare} element={<Compare />} />
             <Route path="*" element={<NotFound />} />

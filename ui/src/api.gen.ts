@@ -210,6 +210,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runtimes/{name}/copy": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make another runtime like this one; for administrators. */
+        post: operations["copy_runtime"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runtimes/{name}/manifest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A runtime as YAML, ready for `kubectl apply`. */
+        get: operations["runtime_manifest"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/runtimes/{name}/max-restarts": {
         parameters: {
             query?: never;
@@ -666,6 +700,23 @@ export interface paths {
          */
         get: operations["metrics"];
         put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/trainjobs/{name}/notes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Write to a job what people should know of it, and what they call it by. */
+        put: operations["set_notes"];
         post?: never;
         delete?: never;
         options?: never;
@@ -1135,6 +1186,11 @@ export interface components {
              * @description Higher goes first in the queue.
              */
             priority?: number | null;
+            /**
+             * @description The job that this one repeats, as `namespace/name`, to be shown with both.
+             * @example user-123/first-try
+             */
+            origin?: string | null;
             /** @description Creates the job without starting it. */
             suspend?: boolean | null;
         };
@@ -1194,6 +1250,16 @@ export interface components {
             /** @description Finds the cause of an internal error in the server's log. */
             request_id?: string | null;
         };
+        /** @description Why a job failed, as far as a list has room for it. */
+        FailedBy: {
+            kind: components["schemas"]["FailureKind"];
+            cause: components["schemas"]["Cause"];
+            /**
+             * Format: int64
+             * @description The node that failed first.
+             */
+            worker?: number | null;
+        };
         /** @description Why a job failed. */
         Failure: {
             kind: components["schemas"]["FailureKind"];
@@ -1244,6 +1310,15 @@ export interface components {
         };
         /** @enum {string} */
         FitVerdict: "fits_now" | "would_wait" | "never_fits";
+        /** @description The loss, or whatever else a job reports, in a few numbers. */
+        Headline: {
+            /** @example loss */
+            name: string;
+            /** @description The latest value. */
+            value: components["schemas"]["MetricValue"];
+            /** @description The curve of the first worker from its beginning, in some twenty values. */
+            curve: number[];
+        };
         /** @description A time in which a job did one thing. */
         Interval: {
             phase: components["schemas"]["Phase"];
@@ -1269,6 +1344,11 @@ export interface components {
             /** @description The digest of the folder that it runs, where it was given one. */
             snapshot?: string | null;
             source?: components["schemas"]["Source"] | null;
+            note?: string | null;
+            /** @description The job that it repeats, as `namespace/name`. */
+            origin?: string | null;
+            /** @description The jobs of its namespace that repeat it, as `namespace/name`, the oldest first. */
+            repeated_as?: string[];
             nodes: components["schemas"]["JobNode"][];
             timeline: components["schemas"]["Timeline"];
             waiting?: components["schemas"]["Waiting"] | null;
@@ -1295,12 +1375,19 @@ export interface components {
             /** Format: int64 */
             count: number;
         };
+        JobGroup: {
+            /** @description What its jobs have in common; empty for those that have none. */
+            value: string;
+            jobs: number;
+        };
         JobList: {
             items: components["schemas"]["JobSummary"][];
             /** @description How many there are in all, with these filters. */
             total: number;
             /** @description Give this as `page` to get what follows. */
             next_page?: number | null;
+            /** @description Where a grouping was asked for: how many of them are in each group, in the order of the list. */
+            groups?: components["schemas"]["JobGroup"][];
         };
         /** @description One node of a job: the pod of one rank. */
         JobNode: {
@@ -1390,6 +1477,10 @@ export interface components {
              */
             restarts: number;
             progress?: components["schemas"]["Progress"] | null;
+            /** @description What its people call it by, besides its name. */
+            tags?: string[];
+            failed_by?: components["schemas"]["FailedBy"] | null;
+            headline?: components["schemas"]["Headline"] | null;
             /** @description Whether the job only exists in the history any more. */
             archived?: boolean;
         };
@@ -1475,6 +1566,11 @@ export interface components {
             /** @example experiments */
             name: string;
         };
+        /** @description What the copy of a runtime is to be called. */
+        NewRuntime: {
+            /** @example pytorch-large-images */
+            name: string;
+        };
         NewToken: {
             /** @example laptop */
             name: string;
@@ -1515,6 +1611,11 @@ export interface components {
         };
         /** @enum {string} */
         NotFinite: "NaN" | "Infinity" | "-Infinity";
+        /** @description What people write to a job. */
+        Notes: {
+            note?: string;
+            tags?: string[];
+        };
         /** @enum {string} */
         Phase: "queued" | "starting" | "training" | "restarting" | "suspended";
         /** @description What a create request would make. */
@@ -1621,6 +1722,10 @@ export interface components {
             ttl_seconds?: number | null;
             jobs: string[];
             deprecated: boolean;
+            /** @description What it is for, by language; `en` is there if any is. */
+            descriptions?: {
+                [key: string]: string;
+            };
         };
         SearchHit: {
             /** Format: int64 */
@@ -2303,6 +2408,68 @@ export interface operations {
             };
         };
     };
+    copy_runtime: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewRuntime"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Runtime"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    runtime_manifest: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/yaml": Record<string, never>;
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     set_max_restarts: {
         parameters: {
             query?: never;
@@ -2793,10 +2960,16 @@ export interface operations {
                 state?: components["schemas"]["JobState"];
                 framework?: string;
                 user?: string;
+                runtime?: string;
+                tag?: string;
+                /** @description Where one of its nodes runs or ran */
+                machine?: string;
                 /** @description Labels of the job, such as name=value,other!=value */
                 labels?: string;
-                /** @description A part of the name, message, user or namespace */
+                /** @description A part of the name, message, user, namespace or tags */
                 q?: string;
+                /** @description user, state, framework or tags: what stands together, before it is sorted */
+                group?: string;
                 /** @description newest, oldest, name, state or duration */
                 sort?: string;
                 /** @description From 0 */
@@ -3272,6 +3445,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Metric"][];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    set_notes: {
+        parameters: {
+            query?: {
+                namespace?: string;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Notes"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Notes"];
                 };
             };
             "4XX": {

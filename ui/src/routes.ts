@@ -10,8 +10,10 @@ export const ROUTES = {
     `/compare?${new URLSearchParams(jobs.map(({ namespace, name }) => ['job', `${namespace}/${name}`])).toString()}`,
   submit: '/submit',
   nodes: '/nodes',
+  node: { template: '/nodes/:name', path: (name: string) => `/nodes/${encodeURIComponent(name)}` },
   queue: '/queue',
   runtimes: '/runtimes',
+  runtime: { template: '/runtimes/:name', path: (name: string) => `/runtimes/${encodeURIComponent(name)}` },
   settings: '/settings',
   login: '/login',
 } as const;

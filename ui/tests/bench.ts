@@ -156,6 +156,107 @@ test('a list of many jobs', async ({ app: page, server }) => {
   results['sort the list'] = { milliseconds: Date.now() - sorted };
 });
 
+/** How many of the newest jobs change, how often in a second, and for how long. */
+const CHANGING = 400;
+const CHANGES = 200;
+const SECONDS = 10;
+/** So many requests at a time: a server that cannot keep up is measured, not flooded. */
+const AT_ONCE = 32;
+
+test('a list that changes all the time', async ({ app: page, server }) => {
+  test.setTimeout(600_000);
+  const { items } = await server.call<{ items: { name: string }[] }>(
+    'GET',
+    `/api/trainjobs?limit=${CHANGING}`,
+  );
+  const change = (count: number) =>
+    server.call('PUT', `/api/trainjobs/${items[count % items.length]?.name}/notes?namespace=default`, {
+      tags: [`change-${count}`],
+    });
+  await watch(page);
+  await page.goto('/jobs');
+  await expect(page.locator('[data-job]').first()).toBeVisible();
+  let lists = 0;
+  page.on('request', (request) => (lists += /\/api\/trainjobs\?/.test(request.url()) ? 1 : 0));
+  let [sent, done] = [0, 0];
+  let took = 0;
+  const smoothness = await frames(page, async () => {
+    const begun = performance.now();
+    const pending: Promise<unknown>[] = [];
+    // Each at its time, as far as the server keeps up.
+    await new Promise<void>((resolve) => {
+      const send = () => {
+        const due = Math.floor(((performance.now() - begun) / 1000) * CHANGES);
+        while (sent < Math.min(due, CHANGES * SECONDS) && sent - done < AT_ONCE)
+          pending.push(change(sent++).then(() => done++));
+        if (sent < CHANGES * SECONDS) setTimeout(send, 5);
+        else resolve();
+      };
+      send();
+    });
+    await Promise.all(pending);
+    took = performance.now() - begun;
+  });
+  const last = performance.now();
+  await server.call('PUT', `/api/trainjobs/${items[0]?.name}/notes?namespace=default`, {
+    tags: ['the-last'],
+  });
+  await page.waitForFunction(
+    (name) => document.querySelector(`[data-job=${name}]`)?.textContent.includes('the-last'),
+    items[0]?.name,
+  );
+  results['list while it changes'] = {
+    changesPerSecond: Math.round(done / (took / 1000)),
+    seenAfter: Math.round(performance.now() - last),
+    listsAskedFor: lists,
+    ...smoothness,
+    ...(await tasks(page)),
+  };
+});
+
+test('a curve of many points', async ({ app: page, server }) => {
+  test.setTimeout(1_800_000);
+  const code = [
+    'import sys',
+    `for start in range(0, ${LINES}, 1000):`,
+    '    sys.stdout.write("".join(f"step {n} loss={1 / (n + 1):.6g}\\n" for n in range(start, start + 1000)))',
+    '',
+  ].join('\n');
+  await server.call('POST', '/api/trainjob/create', job('long-curve', code));
+  type Metrics = { points: { step: number }[] }[];
+  const path = '/api/trainjobs/long-curve/metrics?namespace=default&points=10';
+  const step = async () => (await server.call<Metrics>('GET', path))[0]?.points.at(-1)?.step;
+  await expect.poll(step, { timeout: 1_500_000, intervals: [2_000] }).toBe(LINES - 1);
+  // From another tab of the job, so that nothing of the curve is there yet.
+  await page.goto('/jobs/default/long-curve/events');
+  await expect(page.locator('tbody tr').first()).toBeVisible();
+  await page.evaluate(() => new Promise((resolve) => requestIdleCallback(resolve, { timeout: 5_000 })));
+  const opened = await page.evaluate(
+    () =>
+      new Promise<number>((resolve) => {
+        const begun = performance.now();
+        [...document.querySelectorAll<HTMLElement>('[role=tab]')]
+          .find((tab) => /Metrics/.test(tab.innerText))
+          ?.click();
+        const look = () =>
+          requestAnimationFrame(() =>
+            document.querySelector('[data-metric=loss] canvas') === null
+              ? look()
+              : resolve(performance.now() - begun),
+          );
+        look();
+      }),
+  );
+  const sent = await page.evaluate(() =>
+    performance
+      .getEntriesByType('resource')
+      .filter((entry) => entry.name.includes('/metrics?'))
+      .map((entry) => (entry as PerformanceResourceTiming).transferSize),
+  );
+  results['curve'] = { milliseconds: Math.round(opened), wireBytes: sent[0] ?? 0 };
+  expect(sent[0]).toBeLessThan(20_000);
+});
+
 /** Waits for the frame in which one job is in the list and another is not; expectations look only now and then. */
 async function shown(page: Page, present: string, absent: string) {
   await page.waitForFunction(

@@ -1,6 +1,7 @@
 import { gzipSync } from 'node:zlib';
 
 import { expect, expectAccessible, job, script, test } from './fixtures';
+import type { Server } from './server';
 
 const PAGES = [
   '/jobs',
@@ -8,7 +9,9 @@ const PAGES = [
   '/nodes',
   '/queue',
   '/runtimes',
+  '/runtimes/pytorch-simple',
   '/settings',
+  '/jobs?group=state',
   '/jobs/default/shown',
   '/jobs/default/shown/logs',
   '/jobs/default/shown/metrics',
@@ -19,6 +22,12 @@ const PAGES = [
   '/compare?job=default/shown&job=default/shown-failed',
   '/jobs/default/shown-failed',
 ];
+
+/** Those, and the page of this machine, whatever it is called. */
+async function pagesOf(server: Server): Promise<string[]> {
+  const machines = await server.call<{ name: string }[]>('GET', '/api/nodes');
+  return [...PAGES, ...machines.map(({ name }) => `/nodes/${name}`)];
+}
 
 test.beforeAll(async ({ server }) => {
   const failing = 'raise ValueError("on purpose")\n';
@@ -47,9 +56,9 @@ for (const colorScheme of ['light', 'dark'] as const) {
   test.describe(colorScheme, () => {
     test.use({ colorScheme });
 
-    test('every page is accessible', async ({ page, app }) => {
+    test('every page is accessible', async ({ page, app, server }) => {
       test.setTimeout(120_000);
-      for (const path of PAGES) {
+      for (const path of await pagesOf(server)) {
         await test.step(path, async () => {
           await app.goto(path);
           await expect(page.getByRole('heading', { level: 2 })).toBeVisible();
@@ -130,8 +139,8 @@ test('speaks two languages and remembers which', async ({ app: page }) => {
 test.describe('in Korean', () => {
   test.use({ locale: 'ko-KR' });
 
-  test('no page lapses into English', async ({ app: page }) => {
-    for (const path of PAGES) {
+  test('no page lapses into English', async ({ app: page, server }) => {
+    for (const path of await pagesOf(server)) {
       await page.goto(path);
       await expect(page.getByRole('heading', { level: 2 })).toBeVisible();
       await expect(page.locator('.mantine-Loader-root, .mantine-Skeleton-root')).toHaveCount(0);
@@ -162,8 +171,8 @@ test.describe('in Korean', () => {
 test.describe('on a phone', () => {
   test.use({ viewport: { width: 375, height: 740 }, hasTouch: true });
 
-  test('nothing sticks out and the menu works', async ({ app: page }) => {
-    for (const path of PAGES) {
+  test('nothing sticks out and the menu works', async ({ app: page, server }) => {
+    for (const path of await pagesOf(server)) {
       await page.goto(path);
       await expect(page.getByRole('heading', { level: 2 })).toBeVisible();
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);

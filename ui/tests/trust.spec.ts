@@ -273,7 +273,7 @@ test('the queue does not promise a place to what can never run', async ({ app: p
   const other = await context.newPage();
   await signIn(other, token);
   await other.goto('/queue');
-  await expect(other.getByRole('heading', { name: 'None of your jobs waits' })).toBeVisible();
+  await expect(other.getByRole('heading', { name: 'None of your jobs is waiting' })).toBeVisible();
   await expect(other.getByText('All jobs have the room they need.')).toHaveCount(0);
   await context.close();
   await server.call('DELETE', '/api/users/looks-on');
@@ -375,9 +375,9 @@ test('a failure is told in plain words in the list, and memory can be raised fro
 test('the list gives up columns before it gives up room', async ({ app: page, server }) => {
   await server.call('POST', '/api/trainjob/create', job('in-a-column', script(1)));
   for (const [width, columns] of [
-    [1024, 7],
-    [1280, 8],
-    [1440, 9],
+    [1024, 6],
+    [1280, 9],
+    [1440, 10],
   ] as const) {
     await page.setViewportSize({ width, height: 800 });
     await page.goto('/jobs?q=in-a-column');

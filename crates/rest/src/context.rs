@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::app::create::Idempotency;
+use crate::app::glance::Glances;
 use crate::app::{self, Error};
 use crate::cluster::Cluster;
 use crate::form::Policy;
@@ -131,6 +132,7 @@ pub(crate) struct Context {
     pub(crate) history: History,
     pub(crate) logbook: Logbook,
     pub(crate) ledger: Ledger,
+    pub(crate) glances: Glances,
     pub(crate) idempotency: Idempotency,
     pub(crate) retention: Retention,
     pub(crate) limiter: Limiter,
@@ -160,6 +162,7 @@ impl Context {
         Ok(Self {
             history: History::open(&options.directory).map_err(Error::disk)?,
             ledger: Ledger::default(),
+            glances: Glances::default(),
             logbook: Logbook::open(&options.directory).map_err(Error::disk)?,
             snapshots: Snapshots::new(snapshots_folder(&options.directory)),
             mounts_snapshots: options.mounts_snapshots,

@@ -124,6 +124,9 @@ fn check(
     if let Some(name) = &asked.name {
         mistakes.check("name", name::check_job_name(name));
     }
+    if let Some(origin) = &asked.origin {
+        mistakes.check("origin", check_origin(origin));
+    }
     let framework = framework?;
     check_against(&framework, &asked, mistakes);
     if let (Some(user), Some(nodes)) = (&user, nodes) {
@@ -141,6 +144,14 @@ fn check(
         delivery: None,
         asked,
     })
+}
+
+fn check_origin(origin: &str) -> Result<(), Refusal> {
+    let (namespace, name) = origin
+        .split_once('/')
+        .ok_or("must be the namespace and the name of a job, with a slash between")?;
+    name::check_label(namespace)?;
+    name::check_subdomain(name)
 }
 
 /// The framework of the runtime that the request names or, if it names none, of the one for its framework.

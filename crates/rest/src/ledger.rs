@@ -146,6 +146,12 @@ impl Facts {
         Timeline::of(intervals)
     }
 
+    /// The machines that its pods are or were on.
+    pub(crate) fn machines(&self) -> impl Iterator<Item = &str> {
+        let nodes = self.pods.values().filter_map(|pod| pod.node.as_ref());
+        nodes.filter_map(|node| node.machine.as_deref())
+    }
+
     /// The nodes of a job that is over: those that are still there, and the last ones of the ranks that are not.
     pub(crate) fn nodes(&self, job: &Job) -> Vec<JobNode> {
         let mut nodes: BTreeMap<i64, JobNode> = BTreeMap::new();

@@ -16,6 +16,7 @@
 
 mod catch_up;
 mod curves;
+mod headline;
 mod pieces;
 mod points;
 pub(crate) mod recorder;

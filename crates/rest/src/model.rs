@@ -22,9 +22,9 @@ pub use self::cluster::ClusterInfo;
 pub use self::create::{CreateRequest, EnvVar, SizesOfNode, Source, VolumeRequest};
 pub use self::error::{ErrorBody, ErrorDetail, FieldError};
 pub use self::job::{
-    Amounts, Count, CountUnit, CreateResponse, Deleted, Failure, FailureKind, Interval, JobDetail,
-    JobEvent, JobList, JobNode, JobState, JobStatus, JobSummary, Phase, Preview, PreviewPod,
-    Progress, SnapshotInfo, Timeline, Usage, Waiting,
+    Amounts, Count, CountUnit, CreateResponse, Deleted, FailedBy, Failure, FailureKind, Headline,
+    Interval, JobDetail, JobEvent, JobGroup, JobList, JobNode, JobState, JobStatus, JobSummary,
+    Notes, Phase, Preview, PreviewPod, Progress, SnapshotInfo, Timeline, Usage, Waiting,
 };
 pub use self::logs::{LogAttempt, LogLine, LogLines, LogPage, SearchHit, SearchResult, WorkerLogs};
 pub use self::metric::{Metric, MetricPoint, MetricValue, NotFinite};
@@ -33,8 +33,8 @@ pub use self::people::{
     User, WhoAmI,
 };
 pub use self::place::{
-    Claim, ClaimRequest, Fit, FitVerdict, Namespace, NewNamespace, NodeInfo, Priority, Queue,
-    QueueEntry, Quota, Runtime, SecretInfo, SecretRequest,
+    Claim, ClaimRequest, Fit, FitVerdict, Namespace, NewNamespace, NewRuntime, NodeInfo, Priority,
+    Queue, QueueEntry, Quota, Runtime, SecretInfo, SecretRequest,
 };
 pub(crate) use self::refusal::Refusal;
 pub use self::usage::{UsageOverTime, UsagePoint, UsageSeries};

@@ -32,5 +32,14 @@ pub(crate) const SNAPSHOT: &str = "astrago.io/snapshot";
 /// Annotations on a job: the repository and the commit that its folder was taken from.
 pub(crate) const SOURCE_REPOSITORY: &str = "astrago.io/source-repository";
 pub(crate) const SOURCE_COMMIT: &str = "astrago.io/source-commit";
+/// Annotation on a job: the one that it repeats, as `namespace/name`.
+pub(crate) const ORIGIN: &str = "astrago.io/origin";
+/// Annotations on a job: what its people write to it, and what they call it by, with commas between.
+pub(crate) const NOTE: &str = "astrago.io/note";
+pub(crate) const TAGS: &str = "astrago.io/tags";
+/// Annotation on a runtime, as Kubernetes has it for any object; in another language under our own name with that
+/// language's code.
+pub(crate) const DESCRIPTION: &str = "kubernetes.io/description";
+pub(crate) const DESCRIPTION_IN: &str = "astrago.io/description-";
 /// The `manager` of our entry in `runtimePatches`.
 pub(crate) const PATCH_MANAGER: &str = "astrago.io/rest";

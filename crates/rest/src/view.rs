@@ -266,6 +266,9 @@ impl Job {
             duration_seconds: seconds(created_at, completed_at.unwrap_or(now)),
             restarts: self.restarts(),
             progress: self.reported_progress().or(progress),
+            tags: tags(&self.job),
+            failed_by: None,
+            headline: None,
             archived: false,
         }
     }
@@ -307,6 +310,16 @@ impl Job {
         });
         used.collect()
     }
+}
+
+/// What people call a job by, as [`names::TAGS`] has it.
+fn tags(job: &TrainJob) -> Vec<String> {
+    let written = job
+        .annotations()
+        .get(names::TAGS)
+        .map_or("", String::as_str);
+    let tags = written.split(',').filter(|tag| !tag.is_empty());
+    tags.map(str::to_owned).collect()
 }
 
 fn seconds(from: Timestamp, until: Timestamp) -> i64 {

@@ -7,25 +7,28 @@ import { ROUTES } from '@/routes';
 
 import { Empty } from './Empty';
 
-/** For an address that leads nowhere: a page that there is not, or a job that there is not any more. */
-export function NotFound({ job }: { job?: string }) {
+const WAYS = {
+  page: ROUTES.jobs,
+  job: `${ROUTES.jobs}?history=1`,
+  node: ROUTES.nodes,
+  runtime: ROUTES.runtimes,
+} as const;
+
+/** For an address that leads nowhere: a page that there is not, or a thing that there is not any more. */
+export function NotFound({ what = 'page', name = '' }: { what?: keyof typeof WAYS; name?: string }) {
   const { t } = useTranslation();
   return (
     <Empty
       order={2}
       icon={IconMapQuestion}
-      title={job === undefined ? t('notFound.page') : t('notFound.job', { name: job })}
+      title={t(`notFound.${what}.title`, { name })}
       action={
-        <Button
-          component={Link}
-          to={job === undefined ? ROUTES.jobs : `${ROUTES.jobs}?history=1`}
-          variant="light"
-        >
-          {job === undefined ? t('notFound.toJobs') : t('notFound.toHistory')}
+        <Button component={Link} to={WAYS[what]} variant="light">
+          {t(`notFound.${what}.way`)}
         </Button>
       }
     >
-      {job === undefined ? t('notFound.pageHint') : t('notFound.jobHint')}
+      {t(`notFound.${what}.hint`)}
     </Empty>
   );
 }

@@ -65,6 +65,23 @@ export function useSaying() {
   );
 }
 
+/** Why a job failed, in as few words as a list has room for. */
+export function useFailedBy() {
+  const { t } = useTranslation();
+  return useCallback(
+    ({ failed_by: why, num_nodes: nodes }: Pick<Schemas['JobSummary'], 'failed_by' | 'num_nodes'>) => {
+      if (why == null) return '';
+      const { text, exit_code: code } = (why.cause.parameters ?? {}) as { text?: string; exit_code?: number };
+      const kind = t(`failure.${why.kind}`);
+      // The name of an exception says more than that it is one.
+      const own = why.kind === 'python_exception' ? text : text && `${kind}: ${text}`;
+      const what = own ?? (code === undefined ? kind : `${kind} (${t('job.exit', { code })})`);
+      return why.worker != null && nodes > 1 ? t('failure.onWorker', { what, worker: why.worker }) : what;
+    },
+    [t],
+  );
+}
+
 /** What an event says: by its reason in the reader's language, otherwise in Kubernetes' own words. */
 export function useHappening() {
   const { t, i18n } = useTranslation();
@@ -83,9 +100,9 @@ export function useHint() {
   const { t, i18n } = useTranslation();
   return useCallback(
     (said: Said & { hint?: string | null | undefined }) => {
+      // The server's own words are for terminals too, and name what only a terminal has.
       const key = `hint.${said.cause?.code ?? ''}`;
-      if (i18n.language === 'en' || !i18n.exists(key))
-        return said.hint == null ? undefined : asSentence(said.hint);
+      if (!i18n.exists(key)) return said.hint == null ? undefined : asSentence(said.hint);
       return (t as unknown as Translate)(key);
     },
     [t, i18n],

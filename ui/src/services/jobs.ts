@@ -1,19 +1,25 @@
 import { keepPreviousData, type QueryKey, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
 
+import type { Grouping } from '@/libs/groups';
 import { stream } from '@/libs/stream';
 import { isFinished, type State } from '@/libs/state';
 
 import { useChange } from './change';
 import { answered, client, type Schemas } from './client';
-import { written } from './pushed';
+import { keyOf, withdrawn, written } from './pushed';
 
 export interface JobFilters {
   namespace?: string;
   state?: State;
   framework?: string;
   user?: string;
+  runtime?: string;
+  tag?: string;
+  /** Where one of its nodes runs or ran. */
+  machine?: string;
   q?: string;
+  group?: Grouping;
   sort?: string;
   page?: number;
   limit?: number;
@@ -25,7 +31,9 @@ export function useJobs(filters: JobFilters) {
     queryKey: ['jobs', filters],
     queryFn: ({ signal }) => answered(client.GET('/api/trainjobs', { params: { query: filters }, signal })),
     placeholderData: keepPreviousData,
-    refetchInterval: 30_000,
+    // How far a training is, and its loss, are no changes of a job that would be pushed.
+    refetchInterval: (query) =>
+      query.state.data?.items.some((job) => job.state === 'Running') ? 10_000 : 30_000,
   });
 }
 
@@ -56,11 +64,7 @@ export function useLiveJobs() {
         let now: Schemas['JobList'] | undefined = list;
         for (const job of pushed.values()) {
           const next: Schemas['JobList'] | undefined =
-            typeof job !== 'string'
-              ? written(now, filters, job)
-              : now.items.some((one) => keyOf(one) === job)
-                ? undefined
-                : now;
+            typeof job === 'string' ? withdrawn(now, filters, job) : written(now, filters, job);
           if (next === undefined) ask(queryKey);
           else now = next;
         }
@@ -102,8 +106,6 @@ export function useLiveJobs() {
     };
   }, [queries]);
 }
-
-const keyOf = ({ namespace, name }: JobKey) => `${namespace}/${name}`;
 
 export interface JobKey {
   namespace: string;
@@ -221,6 +223,16 @@ async function act({
       await answered(client.DELETE('/api/trainjob/{name}', { params }));
       return undefined;
   }
+}
+
+/** What people write to a job. */
+export function useSetNotes({ namespace, name }: JobKey) {
+  return useChange(
+    (body: Schemas['Notes']) =>
+      answered(client.PUT('/api/trainjobs/{name}/notes', { params: where({ namespace, name }), body })),
+    ['jobs'],
+    ['job', { namespace, name }],
+  );
 }
 
 export type CreateRequest = Schemas['CreateRequest'];

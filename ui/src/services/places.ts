@@ -14,6 +14,15 @@ export function useNodes() {
   });
 }
 
+export function useMachineUsage(name: string) {
+  return useQuery({
+    queryKey: ['nodes', name, 'usage'],
+    queryFn: () => answered(client.GET('/api/nodes/{name}/usage', { params: { path: { name } } })),
+    refetchInterval: 10_000,
+    retry: false,
+  });
+}
+
 export function useQueue() {
   return useQuery({
     queryKey: ['queue'],
@@ -24,6 +33,25 @@ export function useQueue() {
 
 export function useRuntimes() {
   return useQuery({ queryKey: ['runtimes'], queryFn: () => answered(client.GET('/api/runtimes')) });
+}
+
+export function useRuntimeManifest(name: string) {
+  return useQuery({
+    queryKey: ['runtimes', name, 'manifest'],
+    queryFn: () =>
+      answered(client.GET('/api/runtimes/{name}/manifest', { params: { path: { name } }, parseAs: 'text' })),
+    retry: false,
+  });
+}
+
+export function useCopyRuntime() {
+  return useChange(
+    ({ name, copy }: { name: string; copy: string }) =>
+      answered(
+        client.POST('/api/runtimes/{name}/copy', { params: { path: { name } }, body: { name: copy } }),
+      ),
+    ['runtimes'],
+  );
 }
 
 /** The frameworks that there are runtimes for. */

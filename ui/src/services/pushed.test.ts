@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import type { Schemas } from './client';
-import { written } from './pushed';
+import { withdrawn, written } from './pushed';
 
 type Job = Schemas['JobSummary'];
 
@@ -37,6 +37,15 @@ describe('what the server pushed', () => {
   it('changes nothing where it is not to be seen', () => {
     expect(written(known, { namespace: 'other' }, job('c', 6))).toBe(known);
     expect(written(known, { limit: 2 }, job('old', 1))).toBe(known);
+    expect(written(known, { runtime: 'jax' }, job('c', 6, { runtime: 'torch' }))).toBe(known);
+    expect(written(known, { tag: 'sweep' }, job('c', 6))).toBe(known);
+  });
+
+  it('is taken back: marked where deleted jobs are shown, and otherwise asked for', () => {
+    const kept = withdrawn(known, { archived: true }, 'default/a');
+    expect(kept?.items.map((one) => one.archived)).toEqual([undefined, true]);
+    expect(withdrawn(known, {}, 'default/a')).toBeUndefined();
+    expect(withdrawn(known, {}, 'other/a')).toBe(known);
   });
 
   it.each([
@@ -48,6 +57,10 @@ describe('what the server pushed', () => {
       { sort: 'state' },
       job('a', 3, { state: 'Failed' as const }),
     ],
+    ['it changed its group', { group: 'state' as const }, job('a', 3, { state: 'Failed' as const })],
+    ['it is new and the list has groups', { group: 'user' as const }, job('c', 6)],
+    ['only the server knows where it ran', { machine: 'm' }, job('c', 6)],
+    ['it lost the tag', { tag: 'sweep' }, job('a', 3)],
     ['it is another page', { page: 1 }, job('c', 6)],
     ['the search may be for something else', { q: 'out of' }, job('c', 6)],
   ])('is asked for where %s', (_, filters, pushed) => {

@@ -41,6 +41,7 @@ pub(crate) async fn form(context: &Context, caller: &Caller, key: &Key) -> Resul
     let mut form = asked.unwrap_or_else(|| derive(context, &job, caller));
     // A name can be used once.
     form.name = None;
+    form.origin = Some(key.to_string());
     form.training_code = code.or(form.training_code);
     Ok(form)
 }

@@ -8,7 +8,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
 use super::lease::Lease;
-use super::{Result, jobs, list};
+use super::{Result, glance, list};
 use crate::context::Context;
 use crate::identity::{Access, Caller};
 use crate::model::JobSummary;
@@ -84,7 +84,7 @@ pub(crate) async fn follow(
                     }
                 }
                 let item = match job {
-                    Some(job) => Item::Job(Box::new(jobs::summary(&context, &job))),
+                    Some(job) => Item::Job(Box::new(glance::summary(&context, &job))),
                     None => Item::Deleted(key),
                 };
                 if sender.send(item).await.is_err() {

@@ -2,6 +2,7 @@
 
 use astrago_api::{TrainJob, TrainingRuntime, conditions, labels};
 use astrago_mirror::Mirrors;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
 use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
 use kube::{Api, ResourceExt};
@@ -16,8 +17,8 @@ use crate::legacy;
 use crate::legacy::Kind;
 use crate::logbook::{Attempt, recorder};
 use crate::model::{
-    Deleted, Failure, FailureKind, JobDetail, JobEvent, JobState, JobStatus, JobSummary, Progress,
-    Source, Usage, Waiting,
+    Deleted, FailedBy, Failure, FailureKind, JobDetail, JobEvent, JobState, JobStatus, JobSummary,
+    Progress, Source, Usage, Waiting,
 };
 use crate::names;
 use crate::view::Job;
@@ -115,14 +116,39 @@ pub(crate) fn detail(context: &Context, job: &Job) -> JobDetail {
     let waits = detail.summary.state == JobState::Pending;
     JobDetail {
         waiting: waits.then(|| waiting(context, job)),
+        repeated_as: repeated_as(context, job),
         ..detail
     }
+}
+
+/// The jobs that were made from this one, as far as they are still there.
+fn repeated_as(context: &Context, job: &Job) -> Vec<String> {
+    let key = Key::of(&*job.job);
+    let this = key.to_string();
+    let mut found: Vec<(Timestamp, String)> = context
+        .world
+        .mirrors
+        .train_jobs
+        .in_namespace(&key.namespace)
+        .iter()
+        .filter(|other| other.annotations().get(names::ORIGIN) == Some(&this))
+        .map(|other| {
+            let created = other.creation_timestamp().map(|time| time.0);
+            (created.unwrap_or_default(), Key::of(&**other).to_string())
+        })
+        .collect();
+    found.sort();
+    found.into_iter().map(|(_, name)| name).collect()
 }
 
 /// What is worth keeping of a job: all but its place in the queue, which costs a look at all other jobs.
 pub(crate) fn lasting(context: &Context, job: &Job) -> JobDetail {
     let facts = context.ledger.note(&context.history, job, context.now());
-    let summary = summary(context, job);
+    let mut summary = summary(context, job);
+    let failed = summary.state == JobState::Failed;
+    let failure = failed.then(|| failure(context, job)).flatten();
+    summary.failed_by = failure.as_ref().map(FailedBy::from);
+    summary.headline = context.logbook.headline(&summary.uid);
     let trainer = job.job.spec.trainer.as_ref();
     let curves = context.logbook.latest_values(&summary.uid);
     JobDetail {
@@ -133,12 +159,13 @@ pub(crate) fn lasting(context: &Context, job: &Job) -> JobDetail {
         max_restarts: max_restarts(job),
         snapshot: job.job.annotations().get(names::SNAPSHOT).cloned(),
         source: source(job),
+        note: job.job.annotations().get(names::NOTE).cloned(),
+        origin: job.job.annotations().get(names::ORIGIN).cloned(),
+        repeated_as: Vec::new(),
         nodes: facts.nodes(job),
         timeline: facts.timeline(job, context.now()),
         waiting: None,
-        failure: (summary.state == JobState::Failed)
-            .then(|| failure(context, job))
-            .flatten(),
+        failure,
         previous_failure: (summary.restarts > 0 && !summary.state.is_finished())
             .then(|| failure_by_logs(context, job, has_begun(context, job)))
             .flatten(),
@@ -264,11 +291,16 @@ pub(crate) async fn events(context: &Context, caller: &Caller, key: &Key) -> Res
 
 /// A job's manifest as YAML, ready for kubectl.
 pub(crate) async fn manifest(context: &Context, caller: &Caller, key: &Key) -> Result<String> {
-    let mut object = match find(context, caller, key).await {
+    let object = match find(context, caller, key).await {
         Ok(job) => stored(&context.world.mirrors, key, &job),
         Err(Error::NotFound { .. }) => find_record(context, caller, key).await?.manifest,
         Err(error) => return Err(error),
     };
+    yaml(object)
+}
+
+/// An object as people write it: without what the server keeps in it.
+pub(crate) fn yaml(mut object: Value) -> Result<String> {
     if let Some(object) = object.as_object_mut() {
         object.remove("status");
     }

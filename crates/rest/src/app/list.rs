@@ -1,5 +1,7 @@
 //! Lists of jobs: filtered, sorted, in pages.
 
+mod group;
+
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,11 +13,13 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::core::{Expression, Selector, SelectorExt};
 
-use super::{Error, Result, jobs};
+pub(crate) use self::group::Group;
+use super::{Error, Result, glance, jobs};
 use crate::context::Context;
+use crate::history::Record;
 use crate::identity::{Access, Caller};
 use crate::legacy;
-use crate::model::{JobList, JobState, JobSummary};
+use crate::model::{FailedBy, JobList, JobState, JobSummary};
 use crate::view::Job;
 use crate::world::Key;
 
@@ -26,9 +30,14 @@ pub(crate) struct Filter {
     pub(crate) state: Option<JobState>,
     pub(crate) framework: Option<String>,
     pub(crate) user: Option<String>,
+    pub(crate) runtime: Option<String>,
+    pub(crate) tag: Option<String>,
+    /// A machine that one of its nodes runs or ran on.
+    pub(crate) machine: Option<String>,
     pub(crate) labels: Selector,
     /// A part of the name, the message or the user.
     pub(crate) text: Option<String>,
+    pub(crate) group: Option<Group>,
     pub(crate) sort: Sort,
     pub(crate) page: usize,
     pub(crate) limit: usize,
@@ -42,6 +51,10 @@ impl Filter {
         let all = self.state.is_none()
             && self.framework.is_none()
             && self.user.is_none()
+            && self.runtime.is_none()
+            && self.tag.is_none()
+            && self.machine.is_none()
+            && self.group.is_none()
             && self.labels.selects_all()
             && self.text.is_none()
             && !self.archived;
@@ -109,7 +122,7 @@ const ARCHIVED: usize = 5000;
 
 pub(crate) async fn list(context: &Context, caller: &Caller, filter: &Filter) -> Result<JobList> {
     let namespaces = readable(context, caller, filter.namespace.as_deref()).await?;
-    let legacy = legacy(context, caller, filter.namespace.as_deref()).await?;
+    let legacy = legacy(context, caller, filter).await?;
     if filter.is_plain() && legacy.is_empty() {
         return Ok(plain(context, filter, &namespaces));
     }
@@ -120,6 +133,7 @@ pub(crate) async fn list(context: &Context, caller: &Caller, filter: &Filter) ->
         keys.filter(|key| namespaces.may(&key.namespace))
             .filter_map(|key| Job::find(mirrors, &key))
             .filter(|job| filter.labels.matches(job.job.labels()))
+            .filter(|job| ran_on(context, job, filter.machine.as_deref()))
             .map(|job| jobs::summary(context, &job))
             .collect()
     };
@@ -127,27 +141,69 @@ pub(crate) async fn list(context: &Context, caller: &Caller, filter: &Filter) ->
     let unlabelled = filter.labels.selects_all();
     items.extend(legacy.into_iter().filter(|_| unlabelled));
     if filter.archived && unlabelled {
-        let records = context
-            .history
-            .archived(filter.namespace.as_deref(), ARCHIVED)
-            .map_err(Error::disk)?;
-        let gone = records.into_iter().map(|record| JobSummary {
-            archived: true,
-            ..record.detail.summary
-        });
-        items.extend(gone.filter(|summary| {
-            namespaces.may(&summary.namespace) && jobs::may_see(caller, summary)
-        }));
+        items.extend(archived(context, caller, filter, &namespaces)?);
     }
     items.retain(|job| matches(job, filter));
     items.sort_by(|left, right| compare(left, right, filter.sort));
+    let groups = filter.group.map(|group| group.gather(&mut items));
     let total = items.len();
     let (range, next_page) = page(filter, total);
+    let mut items: Vec<JobSummary> = items.drain(range).collect();
+    for item in items.iter_mut().filter(|item| !item.archived) {
+        let key = Key::new(&item.namespace, &item.name);
+        if let Some(job) = Job::find(&context.world.mirrors, &key) {
+            glance::add(context, &job, item);
+        }
+    }
     Ok(JobList {
-        items: items.drain(range).collect(),
+        items,
         total,
         next_page,
+        groups: groups.unwrap_or_default(),
     })
+}
+
+/// The jobs that are gone.
+fn archived(
+    context: &Context,
+    caller: &Caller,
+    filter: &Filter,
+    namespaces: &Readable,
+) -> Result<Vec<JobSummary>> {
+    let records = context
+        .history
+        .archived(filter.namespace.as_deref(), ARCHIVED)
+        .map_err(Error::disk)?;
+    let wanted = |record: &Record| {
+        let machine = filter.machine.as_ref();
+        let nodes = &record.detail.nodes;
+        machine.is_none_or(|wanted| {
+            nodes
+                .iter()
+                .any(|node| node.machine.as_ref() == Some(wanted))
+        })
+    };
+    let gone = records.into_iter().filter(wanted).map(|record| {
+        let detail = record.detail;
+        JobSummary {
+            archived: true,
+            // Records of earlier versions have it in full only.
+            failed_by: detail.failure.as_ref().map(FailedBy::from),
+            ..detail.summary
+        }
+    });
+    let seen =
+        gone.filter(|summary| namespaces.may(&summary.namespace) && jobs::may_see(caller, summary));
+    Ok(seen.collect())
+}
+
+/// Whether a node of the job runs on the machine, or did.
+fn ran_on(context: &Context, job: &Job, machine: Option<&str>) -> bool {
+    let Some(machine) = machine else {
+        return true;
+    };
+    let facts = context.ledger.note(&context.history, job, context.now());
+    facts.machines().any(|one| one == machine)
 }
 
 /// A page of a list that its jobs' names and ages decide: only the jobs on the page are looked at.
@@ -169,11 +225,12 @@ fn plain(context: &Context, filter: &Filter, namespaces: &Readable) -> JobList {
     let items = keys[range]
         .iter()
         .filter_map(|(_, key)| Job::find(mirrors, key))
-        .map(|job| jobs::summary(context, &job));
+        .map(|job| glance::summary(context, &job));
     JobList {
         items: items.collect(),
         total: keys.len(),
         next_page,
+        groups: Vec::new(),
     }
 }
 
@@ -200,12 +257,8 @@ fn page(filter: &Filter, total: usize) -> (Range<usize>, Option<usize>) {
 }
 
 /// The jobs of the Training Operator v1 that the caller may see: each kind has rights of its own.
-async fn legacy(
-    context: &Context,
-    caller: &Caller,
-    namespace: Option<&str>,
-) -> Result<Vec<JobSummary>> {
-    let jobs = legacy::list(&context.world.mirrors, namespace);
+async fn legacy(context: &Context, caller: &Caller, filter: &Filter) -> Result<Vec<JobSummary>> {
+    let jobs = legacy::list(&context.world.mirrors, filter.namespace.as_deref());
     let mut rights: HashMap<(String, &str), bool> = HashMap::new();
     let mut seen = Vec::new();
     for (key, shown) in jobs {
@@ -221,7 +274,9 @@ async fn legacy(
         };
         if may {
             let job = Job::legacy(&context.world.mirrors, &key, shown);
-            seen.push(jobs::summary(context, &job));
+            if ran_on(context, &job, filter.machine.as_deref()) {
+                seen.push(jobs::summary(context, &job));
+            }
         }
     }
     Ok(seen)
@@ -278,14 +333,17 @@ fn matches(job: &JobSummary, filter: &Filter) -> bool {
             job.user.as_ref(),
             Some(&job.namespace),
         ];
-        fields
-            .into_iter()
-            .flatten()
-            .any(|field| field.to_lowercase().contains(&text))
+        let mut fields = fields.into_iter().flatten().chain(&job.tags);
+        fields.any(|field| field.to_lowercase().contains(&text))
     });
     filter.state.is_none_or(|state| state == job.state)
         && same(&filter.framework, &job.framework)
         && same(&filter.user, &job.user)
+        && filter
+            .runtime
+            .as_ref()
+            .is_none_or(|runtime| *runtime == job.runtime)
+        && filter.tag.as_ref().is_none_or(|tag| job.tags.contains(tag))
         && text
 }
 
@@ -301,5 +359,36 @@ fn compare(left: &JobSummary, right: &JobSummary, sort: Sort) -> Ordering {
             .duration_seconds
             .cmp(&left.duration_seconds)
             .then_with(by_name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::app::list::group::tests::job;
+
+    #[rstest]
+    #[case::tag("tag", true)]
+    #[case::another_tag("other", false)]
+    fn jobs_are_found_by_their_tags(#[case] tag: &str, #[case] want: bool) {
+        let job = job("a", None, "Running", &["tag"]);
+        let filter = |filter: Filter| matches(&job, &filter);
+        let tag = Some(tag.to_owned());
+        assert_eq!(
+            filter(Filter {
+                tag: tag.clone(),
+                ..Filter::default()
+            }),
+            want
+        );
+        assert_eq!(
+            filter(Filter {
+                text: tag,
+                ..Filter::default()
+            }),
+            want
+        );
     }
 }

@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-use super::{Error, Result, jobs, list};
+use super::{Error, Result, jobs, list, nodes};
 use crate::context::Context;
 use crate::history::{SAMPLE_SECONDS, Sample};
 use crate::identity::Caller;
@@ -25,15 +25,30 @@ const THIN_EVERY: u32 = 60;
 
 /// What a job's nodes have used.
 pub(crate) async fn of_job(context: &Context, caller: &Caller, key: &Key) -> Result<UsageOverTime> {
-    let uid = match jobs::find(context, caller, key).await {
-        Ok(job) => job.job.uid().unwrap_or_default(),
+    let (uid, end) = match jobs::find(context, caller, key).await {
+        Ok(job) => (job.job.uid().unwrap_or_default(), job.completed_at()),
         Err(Error::NotFound { .. }) => {
-            let record = jobs::find_record(context, caller, key).await?;
-            record.detail.summary.uid
+            let summary = jobs::find_record(context, caller, key)
+                .await?
+                .detail
+                .summary;
+            (summary.uid, summary.completed_at)
         }
         Err(error) => return Err(error),
     };
-    series(context, &uid)
+    let mut usage = series(context, &uid)?;
+    if let Some(end) = end {
+        cut(&mut usage, end);
+    }
+    Ok(usage)
+}
+
+/// Leaves out what was measured after a job's end: pods that are over are still there to be measured.
+fn cut(usage: &mut UsageOverTime, end: Timestamp) {
+    for series in &mut usage.series {
+        series.points.retain(|point| point.time <= end);
+    }
+    usage.series.retain(|series| !series.points.is_empty());
 }
 
 /// What a machine has used in the last day. Machines are known to everybody who may use the cluster.
@@ -137,7 +152,7 @@ async fn measure(context: &Context) -> kube::Result<Vec<Sample>> {
             namespace: pod.metadata.namespace,
             name: pod.metadata.name,
         };
-        let Some(owner) = mirrors.pods.get(&key) else {
+        let Some(owner) = mirrors.pods.get(&key).filter(|pod| nodes::holds_room(pod)) else {
             continue;
         };
         let Some(job) = owner.labels().get(astrago_api::labels::JOBSET_NAME) else {
@@ -194,5 +209,35 @@ fn point(
         memory: named("memory").unwrap_or_default().units_up(),
         gpu: named("nvidia.com/gpu").map(view::cores),
         gpu_memory: named("nvidia.com/gpu-memory").map(Amount::units_up),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::UsageSeries;
+
+    #[test]
+    fn what_a_job_used_ends_with_it() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let series = |worker, seconds: &[i64]| UsageSeries {
+            worker: Some(worker),
+            points: seconds
+                .iter()
+                .map(|second| point(at(*second), []))
+                .collect(),
+        };
+        let mut usage = UsageOverTime {
+            interval_seconds: SAMPLE_SECONDS,
+            series: vec![series(0, &[10, 20, 30, 40]), series(1, &[40])],
+        };
+        cut(&mut usage, at(30));
+        assert_eq!(usage.series.len(), 1);
+        let times: Vec<i64> = usage.series[0]
+            .points
+            .iter()
+            .map(|point| point.time.as_second())
+            .collect();
+        assert_eq!(times, [10, 20, 30]);
     }
 }

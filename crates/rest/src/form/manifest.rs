@@ -175,6 +175,7 @@ fn train_job(
             source.map(|source| source.commit.clone()),
         ),
         (names::PRIORITY, number(asked.priority)),
+        (names::ORIGIN, asked.origin.clone()),
     ];
     let wishes = wishes
         .into_iter()

@@ -24,7 +24,7 @@ pub(crate) fn user_label(user_id: &str) -> Result<String, Refusal> {
             '-' | '_' | '.' | '@' | ' ' | '+' => label.push('-'),
             other => {
                 return Err(format!(
-                    "must consist of Latin letters, digits and . _ - @; {other:?} is none of them"
+                    "may have Latin letters, digits and . _ - @ only, not {other:?}"
                 )
                 .into());
             }

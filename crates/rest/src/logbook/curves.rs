@@ -122,6 +122,12 @@ impl Gathered {
         self.left_out
     }
 
+    /// Each metric with the curve of its first worker, who speaks for all.
+    pub(super) fn of_first_workers(&self) -> impl Iterator<Item = (&str, &Thinned)> {
+        let all = self.curves.iter();
+        all.filter_map(|(name, workers)| Some((name.as_str(), workers.values().next()?)))
+    }
+
     /// The metrics, each with its curve if that is wanted.
     pub(super) fn metrics(&self, with_points: bool) -> Vec<Metric> {
         let metrics = self.curves.iter().filter_map(|(name, workers)| {
@@ -211,6 +217,10 @@ impl Metrics {
         }
     }
 
+    pub(super) fn gathered(&self) -> &Gathered {
+        &self.gathered
+    }
+
     pub(super) fn progress(&self) -> Option<Progress> {
         self.readers.values().find_map(Reader::progress)
     }
@@ -247,7 +257,7 @@ impl Logbook {
         self.gather(uid, Some(range), points)
     }
 
-    fn overview(&self, uid: &str, with_points: bool) -> Curves {
+    pub(super) fn overview(&self, uid: &str, with_points: bool) -> Curves {
         if let Some(live) = self
             .live
             .lock()

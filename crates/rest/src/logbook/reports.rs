@@ -31,6 +31,10 @@ impl Reported {
         }
     }
 
+    pub(super) fn gathered(&self) -> &Gathered {
+        &self.gathered
+    }
+
     /// Takes what is wanted of a report; tells whether it is a new one.
     fn take(&mut self, status: &TrainerStatus, wanted: impl Fn(&Point) -> bool) -> bool {
         let Some(time) = status.last_updated_time.as_ref().map(|time| time.0) else {

@@ -132,6 +132,10 @@ pub struct CreateRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = -1_000_000_000, maximum = 1_000_000_000)]
     pub priority: Option<i64>,
+    /// The job that this one repeats, as `namespace/name`, to be shown with both.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "user-123/first-try")]
+    pub origin: Option<String>,
     /// Creates the job without starting it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::{Cause, Metric, Source};
+use super::{Cause, Metric, MetricValue, Source};
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct CreateResponse {
@@ -123,9 +123,38 @@ pub struct JobSummary {
     /// Restarts of the whole job and of single containers.
     pub restarts: i64,
     pub progress: Option<Progress>,
+    /// What its people call it by, besides its name.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// Why it failed, in short.
+    #[serde(default)]
+    pub failed_by: Option<FailedBy>,
+    /// The metric that most look for first.
+    #[serde(default)]
+    pub headline: Option<Headline>,
     /// Whether the job only exists in the history any more.
     #[serde(default)]
     pub archived: bool,
+}
+
+/// Why a job failed, as far as a list has room for it.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct FailedBy {
+    pub kind: FailureKind,
+    pub cause: Cause,
+    /// The node that failed first.
+    pub worker: Option<i64>,
+}
+
+/// The loss, or whatever else a job reports, in a few numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Headline {
+    #[schema(example = "loss")]
+    pub name: String,
+    /// The latest value.
+    pub value: MetricValue,
+    /// The curve of the first worker from its beginning, in some twenty values.
+    pub curve: Vec<f64>,
 }
 
 /// What records of the time before there was a choice were of.
@@ -150,6 +179,26 @@ pub struct JobList {
     pub total: usize,
     /// Give this as `page` to get what follows.
     pub next_page: Option<usize>,
+    /// Where a grouping was asked for: how many of them are in each group, in the order of the list.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<JobGroup>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct JobGroup {
+    /// What its jobs have in common; empty for those that have none.
+    pub value: String,
+    pub jobs: usize,
+}
+
+/// What people write to a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Notes {
+    #[serde(default)]
+    pub note: String,
+    #[serde(default)]
+    pub tags: Vec<String>,
 }
 
 /// A job in full.
@@ -167,6 +216,14 @@ pub struct JobDetail {
     /// The commit that this folder was taken from, as far as whoever sent it said so.
     #[serde(default)]
     pub source: Option<Source>,
+    #[serde(default)]
+    pub note: Option<String>,
+    /// The job that it repeats, as `namespace/name`.
+    #[serde(default)]
+    pub origin: Option<String>,
+    /// The jobs of its namespace that repeat it, as `namespace/name`, the oldest first.
+    #[serde(default)]
+    pub repeated_as: Vec<String>,
     pub nodes: Vec<JobNode>,
     pub timeline: Timeline,
     pub waiting: Option<Waiting>,

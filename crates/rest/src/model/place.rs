@@ -70,6 +70,17 @@ pub struct Runtime {
     pub ttl_seconds: Option<i64>,
     pub jobs: Vec<String>,
     pub deprecated: bool,
+    /// What it is for, by language; `en` is there if any is.
+    #[serde(default)]
+    pub descriptions: BTreeMap<String, String>,
+}
+
+/// What the copy of a runtime is to be called.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewRuntime {
+    #[schema(example = "pytorch-large-images")]
+    pub name: String,
 }
 
 /// A named priority, as administrators define them.

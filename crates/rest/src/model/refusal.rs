@@ -36,7 +36,7 @@ pub(crate) enum Refusal {
     },
     #[error("must have at most {limit} entries")]
     TooMany { limit: usize },
-    #[error("must consist of lower-case letters, digits and dashes; {value:?} is none of them")]
+    #[error("may have lower-case letters, digits and dashes only, not {value:?}")]
     Letters { value: char },
     #[error("must begin and end with a letter or digit")]
     Ends,
@@ -56,7 +56,9 @@ pub(crate) enum Refusal {
     Absolute { right: String },
     #[error("must be a URL such as {right}")]
     Url { right: &'static str },
-    #[error("it is this machine or in a private network; an administrator can allow that")]
+    #[error(
+        "is this server itself or in a private network; the server's configuration must allow that first"
+    )]
     Private,
     #[error("must be an image reference such as pytorch/pytorch:2.2.2-cuda11.8-cudnn8-runtime")]
     Image,

@@ -10,7 +10,7 @@ use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::app::list::{Filter, Sort, labels};
+use crate::app::list::{Filter, Group, Sort, labels};
 use crate::app::{self, Error};
 use crate::context::Context;
 use crate::error::Result;
@@ -19,7 +19,7 @@ use crate::identity::Caller;
 use crate::logbook::{POINTS, Range};
 use crate::model::{
     CreateRequest, CreateResponse, Deleted, ErrorBody, Fit, JobDetail, JobEvent, JobList, JobState,
-    JobStatus, Metric, Preview, UsageOverTime,
+    JobStatus, Metric, Notes, Preview, UsageOverTime,
 };
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
@@ -32,6 +32,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
         .routes(routes!(suspend))
         .routes(routes!(resume))
         .routes(routes!(restart))
+        .routes(routes!(set_notes))
         .routes(routes!(events))
         .routes(routes!(metrics))
         .routes(routes!(usage))
@@ -102,8 +103,12 @@ async fn resume(OfJob(context, caller, key): OfJob) -> Result<Answer<JobStatus>>
         ("state" = Option<JobState>, Query),
         ("framework" = Option<String>, Query),
         ("user" = Option<String>, Query),
+        ("runtime" = Option<String>, Query),
+        ("tag" = Option<String>, Query),
+        ("machine" = Option<String>, Query, description = "Where one of its nodes runs or ran"),
         ("labels" = Option<String>, Query, description = "Labels of the job, such as name=value,other!=value"),
-        ("q" = Option<String>, Query, description = "A part of the name, message, user or namespace"),
+        ("q" = Option<String>, Query, description = "A part of the name, message, user, namespace or tags"),
+        ("group" = Option<String>, Query, description = "user, state, framework or tags: what stands together, before it is sorted"),
         ("sort" = Option<String>, Query, description = "newest, oldest, name, state or duration"),
         ("page" = Option<i64>, Query, minimum = 0, description = "From 0"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 1000, description = "Jobs per page, 50 by default"),
@@ -138,6 +143,10 @@ fn filter(parameters: &Parameters) -> Result<Filter> {
         state: state.transpose()?,
         framework: text("framework"),
         user: text("user"),
+        runtime: text("runtime"),
+        tag: text("tag"),
+        machine: text("machine"),
+        group: parameters.text("group").map(Group::parse).transpose()?,
         labels: parameters
             .text("labels")
             .map(labels)
@@ -161,6 +170,19 @@ fn filter(parameters: &Parameters) -> Result<Filter> {
     responses((status = 200, body = JobDetail), (status = "4XX", body = ErrorBody)))]
 async fn show(OfJob(context, caller, key): OfJob) -> Result<Answer<JobDetail>> {
     Ok(Answer(app::jobs::show(&context, &caller, &key).await?))
+}
+
+/// Write to a job what people should know of it, and what they call it by.
+#[utoipa::path(put, path = "/api/trainjobs/{name}/notes", tag = "jobs", request_body = Notes,
+    params(("name" = String, Path), ("namespace" = Option<String>, Query)),
+    responses((status = 200, body = Notes), (status = "4XX", body = ErrorBody)))]
+async fn set_notes(
+    OfJob(context, caller, key): OfJob,
+    Json(body): Json<Notes>,
+) -> Result<Answer<Notes>> {
+    Ok(Answer(
+        app::notes::set(&context, &caller, &key, &body).await?,
+    ))
 }
 
 /// Start a job again, as a new job with the same code and settings.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json as Answer;
 use axum::extract::State;
+use axum::response::IntoResponse;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -17,8 +18,8 @@ use crate::extract::{Json, Name, Parameters};
 use crate::identity::{Access, Caller};
 use crate::metrics;
 use crate::model::{
-    Claim, ClaimRequest, ClusterInfo, ErrorBody, Namespace, NewNamespace, NodeInfo, Priority,
-    Queue, Quota, Runtime, SecretInfo, SecretRequest, UsageOverTime,
+    Claim, ClaimRequest, ClusterInfo, ErrorBody, Namespace, NewNamespace, NewRuntime, NodeInfo,
+    Priority, Queue, Quota, Runtime, SecretInfo, SecretRequest, UsageOverTime,
 };
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
@@ -29,6 +30,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
         .routes(routes!(priorities))
         .routes(routes!(runtimes))
         .routes(routes!(runtime))
+        .routes(routes!(runtime_manifest))
+        .routes(routes!(copy_runtime))
         .routes(routes!(set_max_restarts))
         .routes(routes!(namespaces, create_namespace))
         .routes(routes!(quota, set_quota))
@@ -96,6 +99,33 @@ async fn runtime(
     Name(name): Name,
 ) -> Result<Answer<Runtime>> {
     Ok(Answer(app::runtimes::find(&context, &name)?))
+}
+
+/// A runtime as YAML, ready for `kubectl apply`.
+#[utoipa::path(get, path = "/api/runtimes/{name}/manifest", tag = "cluster", params(("name" = String, Path)),
+    responses((status = 200, body = Object, content_type = "application/yaml"), (status = "4XX", body = ErrorBody)))]
+async fn runtime_manifest(
+    State(context): State<Arc<Context>>,
+    _: Caller,
+    Name(name): Name,
+) -> Result<impl IntoResponse> {
+    let yaml = app::runtimes::manifest(&context, &name)?;
+    Ok(([("content-type", "application/yaml")], yaml))
+}
+
+/// Make another runtime like this one; for administrators.
+#[utoipa::path(post, path = "/api/runtimes/{name}/copy", tag = "cluster", request_body = NewRuntime,
+    params(("name" = String, Path)),
+    responses((status = 200, body = Runtime), (status = "4XX", body = ErrorBody)))]
+async fn copy_runtime(
+    State(context): State<Arc<Context>>,
+    caller: Caller,
+    Name(name): Name,
+    Json(body): Json<NewRuntime>,
+) -> Result<Answer<Runtime>> {
+    Ok(Answer(
+        app::runtimes::copy(&context, &caller, &name, &body.name).await?,
+    ))
 }
 
 /// How often jobs are restarted.

@@ -92,6 +92,12 @@ fn cases() -> Vec<Case> {
         ("POST /api/trainjobs/{name}/suspend", Namespace, OWN, None),
         ("POST /api/trainjobs/{name}/resume", Namespace, OWN, None),
         ("POST /api/trainjobs/{name}/restart", Namespace, OWN, None),
+        (
+            "PUT /api/trainjobs/{name}/notes",
+            Namespace,
+            OWN,
+            Some(|| json!({ "note": "better", "tags": ["sweep"] })),
+        ),
         ("GET /api/cluster", Users, "", None),
         ("GET /api/nodes", Users, "", None),
         ("GET /api/nodes/{name}/usage", Users, "", None),
@@ -99,6 +105,13 @@ fn cases() -> Vec<Case> {
         ("GET /api/priorities", Users, "", None),
         ("GET /api/runtimes", Users, "", None),
         ("GET /api/runtimes/{name}", Users, "", None),
+        ("GET /api/runtimes/{name}/manifest", Users, "", None),
+        (
+            "POST /api/runtimes/{name}/copy",
+            Administrators,
+            "",
+            Some(|| json!({ "name": "{unique}" })),
+        ),
         (
             "PUT /api/runtimes/{name}/max-restarts",
             Administrators,
@@ -228,9 +241,10 @@ impl Walk {
                 return format!("/api/snapshots/sha256:{}", "0".repeat(64));
             }
             "/api/nodes/{name}/usage" => "node-a".to_owned(),
-            "/api/runtimes/{name}" | "/api/runtimes/{name}/max-restarts" => {
-                "pytorch-simple".to_owned()
-            }
+            "/api/runtimes/{name}"
+            | "/api/runtimes/{name}/manifest"
+            | "/api/runtimes/{name}/copy"
+            | "/api/runtimes/{name}/max-restarts" => "pytorch-simple".to_owned(),
             "/api/namespaces/{name}/quota" => "user-kim".to_owned(),
             "/api/users/{name}" => {
                 let name = format!("guest{number}");

@@ -5,7 +5,7 @@ import type { Schemas } from '@/services/client';
 type Form = Schemas['CreateRequest'];
 
 /** What is the same question for each job; names, code and where it runs are not settings. */
-const OTHERS = ['user_id', 'namespace', 'name', 'training_code', 'env_vars', 'volumes', 'config'];
+const OTHERS = ['user_id', 'namespace', 'name', 'training_code', 'env_vars', 'volumes', 'config', 'origin'];
 
 /** The settings of a job as lines of a table; variables one by one, since that is where they differ most. */
 export function settingsOf(form: Form): Map<string, string> {

@@ -1,22 +1,23 @@
-import { Button, Group, Pagination, Select, Switch, Text, TextInput, Title } from '@mantine/core';
-import { useDebouncedCallback, useMediaQuery } from '@mantine/hooks';
-import { IconPlus, IconSearch } from '@tabler/icons-react';
+import { Button, Group, Pagination, Text, Title } from '@mantine/core';
+import { useMediaQuery } from '@mantine/hooks';
+import { IconPlus } from '@tabler/icons-react';
 import { useCallback, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { Link, useSearchParams } from 'react-router';
 
 import { Empty } from '@/components/Empty';
 import { ErrorNote } from '@/components/ErrorNote';
-import { Keys } from '@/components/Keys';
+import { GROUPINGS } from '@/libs/groups';
 import { STATES } from '@/libs/state';
 import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
 import { useJobs, useLiveJobs } from '@/services/jobs';
-import { useFrameworks } from '@/services/places';
 
 import { Bulk } from './Bulk';
+import { Filters, PILLS, Search } from './Filters';
 import classes from './Jobs.module.css';
-import { JobCards, JobTable, type Sort } from './JobTable';
+import { JobCards } from './JobCards';
+import { JobTable, type Sort } from './JobTable';
 
 const SORTS: Sort[] = ['newest', 'oldest', 'name', 'state', 'duration'];
 const PAGE_SIZE = 50;
@@ -33,11 +34,14 @@ export function JobList({ me }: { me: Schemas['WhoAmI'] }) {
   const page = Number(search.get('page') ?? '1');
   const state = STATES.find((one) => one === search.get('state'));
   const sort = SORTS.find((one) => one === search.get('sort')) ?? 'newest';
+  const group = GROUPINGS.find((one) => one === search.get('group'));
   const jobs = useJobs({
     ...(text !== '' && { q: text }),
     ...(state !== undefined && { state }),
-    ...(search.has('namespace') && { namespace: search.get('namespace') ?? '' }),
-    ...(search.has('framework') && { framework: search.get('framework') ?? '' }),
+    ...Object.fromEntries(
+      ['framework', ...PILLS].flatMap((key) => (search.has(key) ? [[key, search.get(key)]] : [])),
+    ),
+    ...(group !== undefined && { group }),
     ...(search.has('mine') && { user: me.user }),
     ...(search.has('history') && { archived: true }),
     sort,
@@ -59,7 +63,7 @@ export function JobList({ me }: { me: Schemas['WhoAmI'] }) {
 
   const items = jobs.data?.items;
   const chosen = (items ?? []).filter((job) => selected.has(job.uid));
-  const filtered = ['q', 'state', 'namespace', 'framework', 'mine'].some((key) => search.has(key));
+  const filtered = ['q', 'state', 'framework', 'mine', ...PILLS].some((key) => search.has(key));
   const select = useCallback(
     (uids: string[], on: boolean) =>
       setSelected((before) => {
@@ -107,10 +111,9 @@ export function JobList({ me }: { me: Schemas['WhoAmI'] }) {
           <JobTable
             jobs={items}
             read={jobs.dataUpdatedAt}
-            selected={selected}
-            onSelect={select}
-            sort={sort}
-            onSort={(next) => set('sort', next)}
+            choice={{ selected, onSelect: select }}
+            order={{ sort, onSort: (next) => set('sort', next) }}
+            {...(group !== undefined && { grouping: { by: group, groups: jobs.data?.groups ?? [] } })}
           />
         )
       )}
@@ -134,55 +137,6 @@ function Pages({ total, page, onPage }: { total: number; page: number; onPage: (
         getItemProps={(number) => ({ 'aria-label': t('paging.page', { number }) })}
       />
     </Group>
-  );
-}
-
-type Setter = (key: string, value: string | null) => void;
-
-/** What of the jobs is shown, besides the text that is looked for. */
-function Filters({ search, set }: { search: URLSearchParams; set: Setter }) {
-  const { t } = useTranslation();
-  const frameworks = useFrameworks();
-  const choices = [
-    {
-      key: 'state',
-      label: t('jobs.state'),
-      any: t('jobs.anyState'),
-      data: STATES.map((one) => ({ value: one as string, label: t(`state.${one}`) })),
-    },
-    {
-      key: 'framework',
-      label: t('submit.framework'),
-      any: t('jobs.anyFramework'),
-      data: frameworks.map((one) => ({ value: one.framework, label: one.title })),
-    },
-  ];
-  return (
-    <>
-      {choices.map(({ key, label, any, data }) => (
-        <Select
-          key={key}
-          w={{ base: 'calc(50% - 4px)', xs: 155 }}
-          size="sm"
-          placeholder={any}
-          aria-label={label}
-          clearable
-          data={data}
-          value={search.get(key)}
-          onChange={(value) => set(key, value)}
-        />
-      ))}
-      {(['mine', 'history'] as const).map((key) => (
-        <Switch
-          key={key}
-          size="xs"
-          ml={4}
-          label={t(`jobs.${key}`)}
-          checked={search.has(key)}
-          onChange={(event) => set(key, event.currentTarget.checked ? '1' : null)}
-        />
-      ))}
-    </>
   );
 }
 
@@ -212,35 +166,5 @@ function NewJob() {
     <Button component={Link} to={ROUTES.submit} size="sm" leftSection={<IconPlus size={16} />}>
       {t('nav.submit')}
     </Button>
-  );
-}
-
-/**
- * The text is kept here and goes into the address when typing pauses: the address is too slow to type into, and the list
- * to be drawn at every key.
- */
-function Search(props: { text: string; narrow: boolean; onLook: (text: string) => void }) {
-  const { text, narrow, onLook } = props;
-  const { t } = useTranslation();
-  const [typed, setTyped] = useState(text);
-  const look = useDebouncedCallback((value: string) => {
-    // Whoever has gone on to a job meanwhile is not called back.
-    if (window.location.pathname === ROUTES.jobs) onLook(value);
-  }, 200);
-  return (
-    <TextInput
-      data-search
-      size="sm"
-      w={{ base: '100%', xs: 280 }}
-      placeholder={t('jobs.search')}
-      aria-label={t('jobs.search')}
-      leftSection={<IconSearch size={15} />}
-      rightSection={narrow ? undefined : <Keys of="/" />}
-      value={typed}
-      onChange={(event) => {
-        setTyped(event.currentTarget.value);
-        look(event.currentTarget.value);
-      }}
-    />
   );
 }

@@ -1,4 +1,4 @@
-import { Anchor, Badge, Progress, Skeleton, Stack, Table, Text, Title } from '@mantine/core';
+import { Anchor, Badge, Skeleton, Stack, Table, Text, Title } from '@mantine/core';
 import { IconServerOff } from '@tabler/icons-react';
 import { useTranslation } from 'react-i18next';
 import { Link } from 'react-router';
@@ -11,6 +11,7 @@ import type { Schemas } from '@/services/client';
 import { useNodes } from '@/services/places';
 
 import classes from './Nodes.module.css';
+import { Use } from './Use';
 
 const COLUMNS = ['name', 'instance', 'arch', 'os', 'capacity', 'gpu', 'cpu', 'memory', 'jobs'] as const;
 
@@ -100,9 +101,9 @@ function NodeRow({ node }: { node: Schemas['NodeInfo'] }) {
   return (
     <Table.Tr>
       <Table.Td className={classes.still}>
-        <Text fw={550} size="sm" span mr={8}>
+        <Anchor component={Link} to={ROUTES.node.path(node.name)} fw={550} size="sm" c="inherit" mr={8}>
           {node.name}
-        </Text>
+        </Anchor>
         <Badge size="sm" color={node.ready ? 'green' : 'red'}>
           {node.ready ? t('nodes.ready') : t('nodes.notReady')}
         </Badge>
@@ -152,28 +153,5 @@ function NodeRow({ node }: { node: Schemas['NodeInfo'] }) {
             })}
       </Table.Td>
     </Table.Tr>
-  );
-}
-
-function Use(props: { label: string; used: number; total: number; text: (value: number) => string }) {
-  const { label, used, total, text } = props;
-  if (total === 0) return <Text size="sm">–</Text>;
-  return (
-    <div className={classes.use}>
-      <div className={classes.numbers}>
-        <span>
-          {text(used)} / {text(total)}
-        </span>
-        <Text span c="dimmed" fz="inherit">
-          {Math.round((used / total) * 100)} %
-        </Text>
-      </div>
-      <Progress
-        size={5}
-        value={(used / total) * 100}
-        color={used / total > 0.9 ? 'orange.8' : 'indigo.6'}
-        aria-label={label}
-      />
-    </div>
   );
 }

@@ -12,20 +12,34 @@ import { ROUTES } from '@/routes';
 import { useLiveJobs } from '@/services/jobs';
 import { useQueue } from '@/services/places';
 
+import { Holding } from './Holding';
 import { inOrder, isHopeless } from './order';
 
 const COLUMNS = ['position', 'job', 'priority', 'needs', 'reason', 'since'] as const;
 
-/** Who waits for what, in the order in which they will be served. */
+/** What runs, and who waits for what in the order in which they will be served. */
 export function Queue() {
   const { t } = useTranslation();
-  const say = useSaying();
-  const queue = useQueue();
   useLiveJobs();
   return (
     <Stack>
+      <Title order={2}>{t('nav.queue')}</Title>
+      <Waiting />
+      <Holding />
+    </Stack>
+  );
+}
+
+function Waiting() {
+  const { t } = useTranslation();
+  const say = useSaying();
+  const queue = useQueue();
+  return (
+    <>
       <div>
-        <Title order={2}>{t('nav.queue')}</Title>
+        <Title order={3} size="h5">
+          {t('queue.waiting')}
+        </Title>
         <Text size="sm" c="dimmed">
           {t('queue.hint')}
         </Text>
@@ -55,7 +69,9 @@ export function Queue() {
                   <Table.Tr key={`${entry.namespace}/${entry.name}`} data-queued={entry.name}>
                     <Table.Td>
                       {isHopeless(entry.cause) ? (
-                        <Badge color="red">{t('queue.never')}</Badge>
+                        <Badge color="red" miw="max-content">
+                          {t('queue.never')}
+                        </Badge>
                       ) : (
                         entry.position
                       )}
@@ -92,6 +108,6 @@ export function Queue() {
           {t('queue.hidden', { count: queue.data.hidden })}
         </Text>
       )}
-    </Stack>
+    </>
   );
 }

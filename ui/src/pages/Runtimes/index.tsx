@@ -1,9 +1,9 @@
 import {
+  Anchor,
   Badge,
   Button,
   Card,
   Group,
-  NumberInput,
   SimpleGrid,
   Skeleton,
   Stack,
@@ -11,7 +11,6 @@ import {
   TextInput,
   Title,
 } from '@mantine/core';
-import { notifications } from '@mantine/notifications';
 import { IconPlus, IconSearch } from '@tabler/icons-react';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
@@ -19,21 +18,24 @@ import { Link } from 'react-router';
 
 import { Empty } from '@/components/Empty';
 import { ErrorNote } from '@/components/ErrorNote';
-import { Facts } from '@/components/Facts';
 import { Keys } from '@/components/Keys';
-import { duration } from '@/libs/time';
 import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
-import { useRuntimes, useSetMaxRestarts } from '@/services/places';
+import { useRuntimes } from '@/services/places';
 
-/** The catalogue: what each runtime runs, in what steps, and how often it restarts a job. */
-export function Runtimes({ me }: { me: Schemas['WhoAmI'] }) {
+import { useDescription } from './words';
+
+/** The catalogue: what each runtime is for. */
+export function Runtimes() {
   const { t } = useTranslation();
   const runtimes = useRuntimes();
+  const describe = useDescription();
   const [text, setText] = useState('');
   const wanted = text.toLowerCase();
   const shown = (runtimes.data ?? []).filter((runtime) =>
-    `${runtime.name} ${runtime.framework ?? ''} ${runtime.image ?? ''}`.toLowerCase().includes(wanted),
+    `${runtime.name} ${runtime.title} ${runtime.image ?? ''} ${describe(runtime)}`
+      .toLowerCase()
+      .includes(wanted),
   );
   return (
     <Stack>
@@ -56,9 +58,9 @@ export function Runtimes({ me }: { me: Schemas['WhoAmI'] }) {
       <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }}>
         {runtimes.data === undefined &&
           runtimes.error === null &&
-          Array.from({ length: 6 }, (_, index) => <Skeleton key={index} h={220} />)}
+          Array.from({ length: 6 }, (_, index) => <Skeleton key={index} h={170} />)}
         {shown.map((runtime) => (
-          <RuntimeCard key={runtime.name} runtime={runtime} editable={me.admin} />
+          <RuntimeCard key={runtime.name} runtime={runtime} description={describe(runtime)} />
         ))}
       </SimpleGrid>
       {runtimes.data !== undefined && shown.length === 0 && <Empty title={t('runtimes.none')} />}
@@ -66,90 +68,43 @@ export function Runtimes({ me }: { me: Schemas['WhoAmI'] }) {
   );
 }
 
-function RuntimeCard({ runtime, editable }: { runtime: Schemas['Runtime']; editable: boolean }) {
+function RuntimeCard({ runtime, description }: { runtime: Schemas['Runtime']; description: string }) {
   const { t } = useTranslation();
-  const facts: [string, string][] = [
-    [t('job.image'), runtime.image ?? '–'],
-    [t('runtimes.steps'), runtime.jobs.join(' → ')],
-    [t('runtimes.nodes'), String(runtime.num_nodes)],
-    [
-      t('runtimes.ttl'),
-      runtime.ttl_seconds == null
-        ? t('runtimes.kept')
-        : t('runtimes.after', { time: duration(runtime.ttl_seconds * 1000) }),
-    ],
-    ...(editable
-      ? []
-      : [
-          [t('runtimes.maxRestarts'), String(runtime.max_restarts ?? t('runtimes.byDefault'))] as [
-            string,
-            string,
-          ],
-        ]),
-  ];
   return (
     <Card data-runtime={runtime.name}>
-      <Group justify="space-between" mb="sm" wrap="nowrap" align="flex-start">
-        <Text fw={600} style={{ overflowWrap: 'anywhere' }}>
+      <Group justify="space-between" mb={6} wrap="nowrap" align="flex-start">
+        <Anchor
+          component={Link}
+          to={ROUTES.runtime.path(runtime.name)}
+          fw={600}
+          c="inherit"
+          style={{ overflowWrap: 'anywhere' }}
+        >
           {runtime.name}
-        </Text>
+        </Anchor>
         <Group gap={4} flex="none">
           {runtime.deprecated && <Badge color="orange">{t('runtimes.deprecated')}</Badge>}
-          <Badge>{runtime.framework ?? '–'}</Badge>
+          <Badge>{runtime.title}</Badge>
         </Group>
       </Group>
-      <Facts facts={facts} />
-      <Group justify="space-between" align="flex-end" mt="auto" pt="md" wrap="nowrap">
-        {editable ? <Restarts runtime={runtime} /> : <span />}
+      <Text size="sm">{description}</Text>
+      {runtime.image != null && (
+        <Text size="xs" c="dimmed" mt={6} style={{ overflowWrap: 'anywhere' }}>
+          {runtime.image}
+        </Text>
+      )}
+      <Group justify="flex-end" mt="auto" pt="md">
         <Button
           size="xs"
           variant="default"
           component={Link}
           to={`${ROUTES.submit}?runtime=${encodeURIComponent(runtime.name)}`}
+          aria-label={t('runtimes.use', { name: runtime.name })}
           leftSection={<IconPlus size={14} />}
         >
-          {t('runtimes.use')}
+          {t('nav.submit')}
         </Button>
       </Group>
     </Card>
-  );
-}
-
-function Restarts({ runtime }: { runtime: Schemas['Runtime'] }) {
-  const { t } = useTranslation();
-  const [restarts, setRestarts] = useState<number | string>(runtime.max_restarts ?? '');
-  const save = useSetMaxRestarts();
-  const changed = restarts !== '' && Number(restarts) !== runtime.max_restarts;
-  return (
-    <Group align="flex-end" gap="xs" wrap="nowrap">
-      <NumberInput
-        size="xs"
-        w={128}
-        label={t('runtimes.maxRestarts')}
-        aria-label={`${t('runtimes.maxRestarts')} ${runtime.name}`}
-        placeholder={t('runtimes.byDefault')}
-        min={0}
-        max={1000}
-        value={restarts}
-        onChange={setRestarts}
-      />
-      {changed && (
-        <Button
-          size="xs"
-          loading={save.isPending}
-          onClick={() =>
-            save.mutate(
-              { name: runtime.name, maxRestarts: Number(restarts) },
-              {
-                onSuccess: () => notifications.show({ message: t('runtimes.saved', { name: runtime.name }) }),
-                onError: (error) => notifications.show({ color: 'red', message: error.message }),
-              },
-            )
-          }
-        >
-          {t('action.save')}
-        </Button>
-      )}
-    </Group>
   );
 }

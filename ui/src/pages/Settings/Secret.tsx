@@ -1,5 +1,7 @@
-import { Alert, Button, Code, CopyButton, Group } from '@mantine/core';
+import { Alert, Code, Group } from '@mantine/core';
 import { useTranslation } from 'react-i18next';
+
+import { CopyText } from '@/components/CopyText';
 
 /** A secret that is shown this once, with a button to copy it. */
 export function Secret({ name, secret, children }: { name: string; secret: string; children?: string }) {
@@ -8,13 +10,7 @@ export function Secret({ name, secret, children }: { name: string; secret: strin
     <Alert mt="sm" color="green" title={t('settings.tokenOf', { name })}>
       <Group gap="xs">
         <Code style={{ wordBreak: 'break-all' }}>{secret}</Code>
-        <CopyButton value={secret}>
-          {({ copied, copy }) => (
-            <Button size="compact-xs" variant="default" onClick={copy}>
-              {copied ? t('action.copied') : t('action.copy')}
-            </Button>
-          )}
-        </CopyButton>
+        <CopyText text={secret} size="compact-xs" />
       </Group>
       {children}
     </Alert>

@@ -26,7 +26,7 @@ const NUMBERS = [
 
 /**
  * The form "distributed training settings": the fields of a create request under their own names, as inputs hold
- * them, and a little that only the page knows. What no input shows (`retry`, `source`) stays as it came.
+ * them, and a little that only the page knows. What no input shows (`retry`, `source`, `origin`) stays as it came.
  */
 export type Form = Omit<Request, 'user_id' | 'config' | keyof Edited> & Edited;
 
@@ -80,6 +80,7 @@ export const EMPTY: Form = {
   sharedMemory: 0,
   checkpoint: false,
   checkpoint_size: 10,
+  origin: null,
 };
 
 const SHARED_MEMORY = '/dev/shm';
@@ -198,6 +199,8 @@ export function keepable(form: Form): Form {
     ...form,
     env_vars: withoutSecrets(form.env_vars),
     git_repository: withoutPassword(form.git_repository),
+    // The next job is no copy of what this one was a copy of.
+    origin: null,
   };
 }
 

@@ -80,7 +80,8 @@ export function Submit({ me }: { me: Schemas['WhoAmI'] }) {
   const formElement = useRef<HTMLFormElement>(null);
   useHotkeys([['mod+Enter', () => formElement.current?.requestSubmit()]], []);
   const fill = (next: Partial<Form>) => {
-    form.setValues(next);
+    // What fills the form anew is no copy of the job that it was opened with.
+    form.setValues({ origin: null, ...next });
     form.clearErrors();
     create.reset();
   };

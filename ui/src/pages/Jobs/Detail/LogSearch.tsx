@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import classes from '@/components/LogView.module.css';
-import { workerColor } from '@/components/LogView';
+import { workerColor } from '@/components/LogLine';
 import { marked, pieces } from '@/libs/ansi';
 import { clock } from '@/libs/time';
 import type { Found, Line } from '@/libs/window';

@@ -1,8 +1,8 @@
-import { Button, CopyButton, Group, Skeleton, Stack } from '@mantine/core';
-import { IconCopy } from '@tabler/icons-react';
+import { Group, Skeleton, Stack } from '@mantine/core';
 import { useTranslation } from 'react-i18next';
 
 import { CodeEditor } from '@/components/CodeEditor';
+import { CopyText } from '@/components/CopyText';
 import { ErrorNote } from '@/components/ErrorNote';
 import { type JobKey, useManifest } from '@/services/jobs';
 
@@ -13,19 +13,12 @@ export function Manifest({ jobKey }: { jobKey: JobKey }) {
   if (manifest.error !== null)
     return <ErrorNote error={manifest.error} onRetry={() => void manifest.refetch()} />;
   if (manifest.data === undefined) return <Skeleton h="64vh" />;
-  const text = manifest.data;
   return (
     <Stack gap="xs">
       <Group>
-        <CopyButton value={text}>
-          {({ copied, copy }) => (
-            <Button size="xs" variant="default" leftSection={<IconCopy size={14} />} onClick={copy}>
-              {copied ? t('action.copied') : t('action.copy')}
-            </Button>
-          )}
-        </CopyButton>
+        <CopyText text={manifest.data} />
       </Group>
-      <CodeEditor value={text} language="yaml" label={t('job.manifest')} height="60vh" />
+      <CodeEditor value={manifest.data} language="yaml" label={t('job.manifest')} height="60vh" />
     </Stack>
   );
 }

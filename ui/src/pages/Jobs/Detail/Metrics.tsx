@@ -1,10 +1,10 @@
-import { Anchor, Card, MultiSelect, SimpleGrid, Stack, Text, Title } from '@mantine/core';
+import { Anchor, MultiSelect, Stack, Text } from '@mantine/core';
 import { IconGitCompare } from '@tabler/icons-react';
 import { useMemo } from 'react';
 import { useTranslation } from 'react-i18next';
 import { Link, useSearchParams } from 'react-router';
 
-import { Curve, type Series } from '@/components/Curve';
+import { UsageCharts } from '@/components/UsageCharts';
 import { isFinished } from '@/libs/state';
 import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
@@ -21,6 +21,7 @@ export function Metrics({ jobKey, job }: { jobKey: JobKey; job: Schemas['JobDeta
   const others = useMemo(() => compared.split(',').filter(Boolean), [compared]);
   const { namespace, name } = jobKey;
   const jobs = useJobs({ namespace });
+  const usage = useJobUsage(job);
   const keys = useMemo(
     () => [name, ...others].map((one) => ({ namespace, name: one })),
     [namespace, name, others],
@@ -52,53 +53,7 @@ export function Metrics({ jobKey, job }: { jobKey: JobKey; job: Schemas['JobDeta
           {t('metrics.leftOut', { count: job.metrics_left_out ?? 0 })}
         </Text>
       )}
-      <UsageCharts job={job} />
+      <UsageCharts usage={usage.data} />
     </Stack>
-  );
-}
-
-/** What the nodes really used, where the server measures it. */
-function UsageCharts({ job }: { job: Schemas['JobDetail'] }) {
-  const { t } = useTranslation();
-  const usage = useJobUsage(job);
-  const charts = useMemo(() => {
-    const all = usage.data?.series ?? [];
-    const of = (read: (point: Schemas['UsagePoint']) => number | null | undefined): Series[] =>
-      all
-        .map((one) => ({
-          label: `#${one.worker ?? 0}`,
-          points: one.points.flatMap((point) => {
-            const y = read(point);
-            return y == null ? [] : [{ x: Date.parse(point.time), y }];
-          }),
-        }))
-        .filter((one) => one.points.length > 0);
-    return [
-      { key: 'cpu' as const, series: of((point) => point.cpu) },
-      { key: 'memory' as const, series: of((point) => point.memory / 2 ** 30) },
-      { key: 'gpu' as const, series: of((point) => point.gpu) },
-    ].filter((chart) => chart.series.length > 0);
-  }, [usage.data]);
-  if (charts.length === 0) return null;
-  return (
-    <>
-      <Title order={3} size="h5" mt="xs">
-        {t('metrics.usage')}
-      </Title>
-      <SimpleGrid cols={{ base: 1, lg: 2 }}>
-        {charts.map((chart) => (
-          <Card key={chart.key} padding="sm" data-usage={chart.key}>
-            <Curve
-              title={t(`metrics.${chart.key}`)}
-              series={chart.series}
-              smoothing={0}
-              group="usage"
-              time
-              xLabel={t('metrics.time')}
-            />
-          </Card>
-        ))}
-      </SimpleGrid>
-    </>
   );
 }

@@ -1,24 +1,23 @@
-import { Alert, Anchor, Button, Code, Group, Stack, Text } from '@mantine/core';
-import { IconAlertTriangle, IconClock, IconRefresh } from '@tabler/icons-react';
-import { useState } from 'react';
+import { Alert, Anchor, Code, Group, Stack, Text } from '@mantine/core';
+import { IconAlertTriangle, IconClock } from '@tabler/icons-react';
 import { useTranslation } from 'react-i18next';
-import { Link, useNavigate } from 'react-router';
+import { Link } from 'react-router';
 
-import { ErrorNote } from '@/components/ErrorNote';
-import { bytes } from '@/libs/amounts';
 import { asSentence, useHint, useSaying } from '@/libs/saying';
 import { duration } from '@/libs/time';
 import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
 import { isHopeless } from '@/pages/Queue/order';
-import { gibibytes, inGibibytes } from '@/pages/Submit/form';
-import { type JobKey, useCreate, useJobForm, useWait } from '@/services/jobs';
+import { type JobKey, useWait } from '@/services/jobs';
+
+import { RunAgain } from './RunAgain';
 
 /** Why the job failed, in plain words, with the lines that show it. */
 export function FailureNote({ failure, job }: { failure: Schemas['Failure']; job: Schemas['JobDetail'] }) {
   const { t } = useTranslation();
   const say = useSaying();
   const hint = useHint()(failure);
+  const what = t(`failure.${failure.kind}`);
   const last = failure.evidence.at(-1)?.trim() ?? '';
   const logs = new URLSearchParams({
     ...(failure.worker != null && { worker: String(failure.worker) }),
@@ -28,7 +27,11 @@ export function FailureNote({ failure, job }: { failure: Schemas['Failure']; job
     <Alert
       color="red"
       icon={<IconAlertTriangle size={18} />}
-      title={t(`failure.${failure.kind}`)}
+      title={
+        failure.worker != null && job.num_nodes > 1
+          ? t('failure.onWorker', { what, worker: failure.worker })
+          : what
+      }
       data-failure
     >
       <Stack gap="xs">
@@ -48,55 +51,20 @@ export function FailureNote({ failure, job }: { failure: Schemas['Failure']; job
             {hint}
           </Text>
         )}
-        {MEMORY.includes(failure.kind) && <MoreMemory job={job} />}
-        {last !== '' && (
-          <Anchor
-            component={Link}
-            size="sm"
-            w="fit-content"
-            to={`${ROUTES.job.path(job.namespace, job.name, 'logs')}?${logs.toString()}`}
-          >
-            {t('failure.inLog')}
-          </Anchor>
-        )}
+        <Group gap="md">
+          <RunAgain failure={failure} job={job} />
+          {last !== '' && (
+            <Anchor
+              component={Link}
+              size="sm"
+              to={`${ROUTES.job.path(job.namespace, job.name, 'logs')}?${logs.toString()}`}
+            >
+              {t('failure.inLog')}
+            </Anchor>
+          )}
+        </Group>
       </Stack>
     </Alert>
-  );
-}
-
-/** What more memory would mend. */
-const MEMORY: Schemas['FailureKind'][] = ['out_of_memory'];
-
-/** The same job again with twice the memory, which is what most would do next. */
-function MoreMemory({ job }: { job: Schemas['JobDetail'] }) {
-  const { t } = useTranslation();
-  const navigate = useNavigate();
-  const form = useJobForm(job);
-  const create = useCreate();
-  const [key] = useState(() => crypto.randomUUID());
-  const limit = form.data?.memory_limit ?? form.data?.memory_request;
-  if (form.data === undefined || limit == null) return null;
-  const more = inGibibytes(limit) * 2;
-  const request = { ...form.data, memory_request: gibibytes(more), memory_limit: gibibytes(more) };
-  return (
-    <>
-      <Button
-        size="xs"
-        w="fit-content"
-        color="red.9"
-        loading={create.isPending}
-        leftSection={<IconRefresh size={14} />}
-        onClick={() =>
-          create.mutate(
-            { request, key },
-            { onSuccess: (made) => void navigate(ROUTES.job.path(made.namespace, made.trainjob_name)) },
-          )
-        }
-      >
-        {t('failure.moreMemory', { size: bytes(more * 2 ** 30) })}
-      </Button>
-      {create.error !== null && <ErrorNote error={create.error} />}
-    </>
   );
 }
 

@@ -1,6 +1,7 @@
-import { Card, Code, Grid, Group, Progress, Stack, Text } from '@mantine/core';
+import { Anchor, Card, Code, Grid, Group, Progress, Stack, Text } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { useTranslation } from 'react-i18next';
+import { Link } from 'react-router';
 
 import { Facts } from '@/components/Facts';
 import { Section } from '@/components/Section';
@@ -10,6 +11,7 @@ import { HIDDEN, withoutSecrets } from '@/libs/own';
 import { useSaying, useStep } from '@/libs/saying';
 import { isFinished } from '@/libs/state';
 import { duration } from '@/libs/time';
+import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
 import { useJobForm } from '@/services/jobs';
 
@@ -17,6 +19,7 @@ import classes from './Detail.module.css';
 import { Headline } from './Headline';
 import { Nodes } from './Nodes';
 import { Timeline } from './Timeline';
+import { Written } from './Written';
 
 type Job = Schemas['JobDetail'];
 
@@ -33,7 +36,10 @@ export function Overview({ job, read }: { job: Job; read: number }) {
           <Headline job={job} />
         </Grid.Col>
         <Grid.Col span={{ base: 12, md: 5 }}>
-          <Details job={job} />
+          <Stack>
+            <Details job={job} />
+            <Written job={job} />
+          </Stack>
         </Grid.Col>
       </Grid>
     </Stack>
@@ -94,9 +100,13 @@ function Details({ job }: { job: Job }) {
     (form?.env_vars ?? []).map(({ name, value }) => ({ name, value: value ?? '' })),
     HIDDEN,
   );
+  const lineage: [string, string[]][] = [
+    [t('job.origin'), job.origin == null ? [] : [job.origin]] as [string, string[]],
+    [t('job.repeatedAs'), job.repeated_as ?? []] as [string, string[]],
+  ].filter(([, jobs]) => jobs.length > 0);
   const facts: [string, ReactNode][] = [
-    // What is said at the top is not said again.
-    ...(job.failure == null && job.waiting == null
+    // What is said at the top is not said again, nor what the state says.
+    ...(job.failure == null && job.waiting == null && job.state !== 'Complete'
       ? [[t('job.message'), say(job) || '–'] as [string, ReactNode]]
       : []),
     [t('jobs.user'), job.user ?? '–'],
@@ -111,6 +121,7 @@ function Details({ job }: { job: Job }) {
     [t('job.started'), <Moment key="started" time={job.started_at} />],
     [t('job.completed'), <Moment key="completed" time={job.completed_at} />],
     [t('job.cost'), t('job.costText', usedOf(job.usage))],
+    ...lineage.map(([name, jobs]) => [name, <JobLinks key={name} jobs={jobs} />] as [string, ReactNode]),
     ...(variables.length > 0
       ? [
           [t('submit.environment'), variables.map(({ name, value }) => `${name}=${value}`).join('\n')] as [
@@ -147,6 +158,18 @@ function Details({ job }: { job: Job }) {
       <Facts facts={facts} />
     </Section>
   );
+}
+
+/** Jobs as `namespace/name`, each leading there. */
+function JobLinks({ jobs }: { jobs: string[] }) {
+  return jobs.map((job) => {
+    const [namespace = '', name = ''] = job.split('/');
+    return (
+      <Anchor key={job} component={Link} to={ROUTES.job.path(namespace, name)} size="sm" display="block">
+        {name}
+      </Anchor>
+    );
+  });
 }
 
 function usedOf(usage: Schemas['Usage']) {

@@ -1,4 +1,4 @@
-import type { Series } from '@/components/Curve';
+import type { Series } from '@/libs/plot';
 import type { Schemas } from '@/services/client';
 
 /** Of several workers: their mean with the space between them, the first alone, or a line for each. */

@@ -64,7 +64,7 @@ export function JobDetail() {
   const job = useJob(key);
   useLiveJobs();
 
-  if (job.error instanceof ApiError && job.error.status === 404) return <NotFound job={name} />;
+  if (job.error instanceof ApiError && job.error.status === 404) return <NotFound what="job" name={name} />;
 
   return (
     <Stack gap="md">

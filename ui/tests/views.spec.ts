@@ -1,0 +1,132 @@
+import { expect, expectAccessible, job, script, test } from './fixtures';
+
+test('the list has the last loss as a number with its curve, and follows it', async ({
+  app: page,
+  server,
+}) => {
+  await server.call('POST', '/api/trainjob/create', job('has-loss', script(20, 0.05)));
+  await server.call('POST', '/api/trainjob/create', job('has-none', 'print("hello")\n'));
+  await page.goto('/jobs?q=has-');
+  const row = page.locator('[data-job=has-loss]');
+  await expect(row.locator('[data-state=Complete]')).toBeVisible();
+  // 2.3 / (1 + 19 * 0.3)
+  await expect(row.locator('[data-headline=loss]')).toContainText('0.3433');
+  await expect(row.locator('[data-spark]')).toBeVisible();
+  await expect(page.locator('[data-job=has-none] [data-state=Complete]')).toBeVisible();
+  await expect(page.locator('[data-job=has-none] [data-headline]')).toHaveCount(0);
+  for (const name of ['has-loss', 'has-none'])
+    await server.call('DELETE', `/api/trainjob/${name}?namespace=default`);
+});
+
+test('the list names an exception and the worker it was on, with no request for each job', async ({
+  app: page,
+  server,
+}) => {
+  const code =
+    'import os, time\nif os.environ["RANK"] == "1": raise ValueError("a bad batch")\ntime.sleep(600)\n';
+  await server.call(
+    'POST',
+    '/api/trainjob/create',
+    job('fails-on-one', code, { num_nodes: 2, max_restarts: 0 }),
+  );
+  const asked: string[] = [];
+  page.on('request', (request) => asked.push(new URL(request.url()).pathname));
+  await page.goto('/jobs?q=fails-on-one');
+  await expect(page.locator('[data-job=fails-on-one]')).toContainText('ValueError: a bad batch on worker 1');
+  expect(asked.filter((path) => path.startsWith('/api/trainjobs/fails'))).toEqual([]);
+  await server.call('DELETE', '/api/trainjob/fails-on-one?namespace=default');
+});
+
+test('jobs stand in groups, and the address is the view', async ({ app: page, server }) => {
+  const { token } = await server.call<{ token: string }>('POST', '/api/users', { name: 'grouped' });
+  const own = { user_id: 'grouped', namespace: 'user-grouped' };
+  await server.call('POST', '/api/trainjob/create', job('in-group-a', script(1), { suspend: true }));
+  await server.call(
+    'POST',
+    '/api/trainjob/create',
+    job('in-group-b', script(1), { ...own, suspend: true }),
+    token,
+  );
+  await page.goto('/jobs?q=in-group');
+  await page.getByRole('combobox', { name: 'Group by' }).click();
+  await page.getByRole('option', { name: 'Owner' }).click();
+  await expect(page).toHaveURL(/q=in-group&group=user$/);
+  await expect(page.locator('[data-group]')).toHaveText([/^admin\s*1$/, /^grouped\s*1$/]);
+  await page.goto('/jobs?q=in-group&group=state');
+  await expect(page.locator('[data-group]')).toHaveText([/^Suspended\s*2$/]);
+  await expectAccessible(page);
+
+  // A filter that a link brought is seen, and can be taken away.
+  await page.goto('/jobs?q=in-group&namespace=user-grouped');
+  await expect(page.locator('[data-job]')).toHaveCount(1);
+  await page.getByRole('button', { name: 'Stop filtering by user-grouped' }).click();
+  await expect(page.locator('[data-job]')).toHaveCount(2);
+  await server.call('DELETE', '/api/trainjob/in-group-a?namespace=default');
+  await server.call('DELETE', '/api/trainjob/in-group-b?namespace=user-grouped');
+  await server.call('DELETE', '/api/users/grouped');
+});
+
+test('a note and tags stay with a job, and it is found by them', async ({ app: page, server }) => {
+  await server.call('POST', '/api/trainjob/create', job('is-noted', script(1), { suspend: true }));
+  await page.goto('/jobs/default/is-noted');
+  const notes = page.getByRole('region', { name: 'Notes' });
+  await notes.getByRole('button', { name: 'Edit' }).click();
+  await notes.getByLabel('Tags', { exact: true }).fill('sweep-7');
+  await page.keyboard.press('Enter');
+  await notes.getByRole('textbox', { name: 'Note', exact: true }).fill('Twice the batch,\nhalf the steps.');
+  await expectAccessible(page);
+  await notes.getByRole('button', { name: 'Save' }).click();
+  await expect(notes.locator('[data-notes]')).toContainText('half the steps.');
+  await page.reload();
+  await notes.getByRole('link', { name: 'sweep-7' }).click();
+  await expect(page).toHaveURL(/\/jobs\?tag=sweep-7$/);
+  await expect(page.locator('[data-job=is-noted]')).toContainText('sweep-7');
+  await expect(page.locator('[data-job]')).toHaveCount(1);
+  await server.call('DELETE', '/api/trainjob/is-noted?namespace=default');
+});
+
+test('a job and what was made from it lead to each other', async ({ app: page, server }) => {
+  await server.call('POST', '/api/trainjob/create', job('first-of-line', script(1), { suspend: true }));
+  await page.goto('/jobs/default/first-of-line');
+  await page.getByRole('button', { name: 'Restart' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Restart' }).click();
+  await expect(page).not.toHaveURL(/first-of-line/);
+  const again = new URL(page.url()).pathname.split('/').at(-1) ?? '';
+  await page.locator('[data-fact=Repeats]').getByRole('link', { name: 'first-of-line' }).click();
+  await expect(page.locator('[data-fact="Repeated as"]').getByRole('link', { name: again })).toBeVisible();
+
+  await page.getByRole('button', { name: 'Clone' }).click();
+  await expect(page.getByText('Filled in with the settings of first-of-line.')).toBeVisible();
+  const name = page.getByRole('textbox', { name: 'Name', exact: true });
+  await expect(page.getByRole('textbox', { name: 'train.py' })).toContainText('import time');
+  await name.fill('second-of-line');
+  await page.getByRole('button', { name: 'Submit', exact: true }).click();
+  await expect(page).toHaveURL(/second-of-line$/);
+  await page.locator('[data-fact=Repeats]').getByRole('link', { name: 'first-of-line' }).click();
+  await expect(page.locator('[data-fact="Repeated as"]').getByRole('link')).toHaveText([
+    again,
+    'second-of-line',
+  ]);
+  for (const one of ['first-of-line', again, 'second-of-line'])
+    await server.call('DELETE', `/api/trainjob/${one}?namespace=default`);
+});
+
+test('a failure that its author must mend leads to the form with its code', async ({ app: page, server }) => {
+  await server.call('POST', '/api/trainjob/create', job('has-a-slip', 'print("x"\n', { max_restarts: 0 }));
+  await page.goto('/jobs/default/has-a-slip');
+  const note = page.locator('[data-failure]');
+  await expect(note).toContainText('A syntax error');
+  await note.getByRole('link', { name: 'Change and run again' }).click();
+  await expect(page.getByRole('textbox', { name: 'train.py' })).toContainText('print("x"');
+  await server.call('DELETE', '/api/trainjob/has-a-slip?namespace=default');
+});
+
+test('no option of the command line is advised on the page', async ({ app: page, server }) => {
+  const code = 'import no_such_module_at_all\n';
+  await server.call('POST', '/api/trainjob/create', job('lacks-module', code, { max_restarts: 0 }));
+  await page.goto('/jobs/default/lacks-module');
+  const note = page.locator('[data-failure]');
+  await expect(note).toContainText('Use an image or a Python environment that has the module.');
+  await expect(note).not.toContainText('--');
+  await server.call('DELETE', '/api/trainjob/lacks-module?namespace=default');
+});
