@@ -22,7 +22,7 @@ use super::volumes::HostFolder;
 use crate::egress::Egress;
 use crate::gpu::{self, Allocation};
 use crate::image;
-use crate::launch::Bridges;
+use crate::launch::Launcher;
 use crate::layout::PodDir;
 use crate::options::Options;
 use crate::server::Certificate;
@@ -34,7 +34,7 @@ pub(super) struct Node {
     pub(super) options: Options,
     pub(super) facts: NodeFacts,
     pub(super) certificate: Certificate,
-    pub(super) bridges: Bridges,
+    pub(super) launcher: Launcher,
     pub(super) egress: Egress,
     pub(super) host_image: image::Root,
     /// What `hostPath` volumes may be.

@@ -292,9 +292,7 @@ impl Worker {
         }
         let _slot = self.node.launches.acquire().await.ok();
         let (node, dir) = (Arc::clone(&self.node), self.dir.clone());
-        let started = tokio::task::spawn_blocking(move || {
-            launch::start(&node.options.supervisor, &node.bridges, &dir)
-        });
+        let started = tokio::task::spawn_blocking(move || node.launcher.start(&dir));
         started
             .await
             .unwrap_or_else(|error| Err(launch::Error::Refused(error.to_string())))?;
