@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use astrago_apiserver::{Identity, Options as ServerOptions, Server};
-use astrago_node::launch::{self, Bridges};
+use astrago_node::launch::{self, Bridges, Launcher};
 use astrago_node::layout::{self, PodDir};
 use astrago_node::logs;
 use astrago_node::spec::{ContainerSpec, Limits, Network, PodSpec, RestartPolicy};
@@ -201,14 +201,14 @@ impl Bundle {
 /// Pods without an agent.
 struct Supervised {
     data: tempfile::TempDir,
-    bridges: Bridges,
+    launcher: Launcher,
 }
 
 impl Supervised {
     fn new() -> Result<Self> {
         Ok(Self {
             data: tempfile::tempdir()?,
-            bridges: Bridges::obtain(Path::new(PROGRAM), [])?,
+            launcher: Launcher::new(Path::new(PROGRAM), Bridges::obtain(Path::new(PROGRAM), [])?),
         })
     }
 
@@ -243,7 +243,7 @@ impl Supervised {
         std::fs::create_dir_all(dir.path())?;
         std::fs::write(dir.spec(), serde_json::to_vec(&spec)?)?;
         let begun = SystemTime::now();
-        launch::start(Path::new(PROGRAM), &self.bridges, &dir)?;
+        self.launcher.start(&dir)?;
         let finished = || {
             State::read(&dir.state())
                 .is_ok_and(|state| state.is_some_and(|it| it.phase.is_finished()))

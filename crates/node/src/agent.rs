@@ -59,7 +59,7 @@ use self::worker::Worker;
 use crate::egress::{self, Egress, Way};
 use crate::housekeeping;
 use crate::image;
-use crate::launch::{self, Bridges};
+use crate::launch::{self, Bridges, Launcher};
 use crate::layout::{self, PodDir};
 use crate::metrics::Collector;
 use crate::options::{Images, Options};
@@ -195,13 +195,14 @@ async fn open(client: Client, options: Options, kubelet: SocketAddr, tasks: Task
             }
         };
         let gpus = gpus(&options);
-        let parts = (bridges, egress, host_image, images);
+        let launcher = Launcher::new(&options.supervisor, bridges);
+        let parts = (launcher, egress, host_image, images);
         Ok((options, shared, parts, gpus))
     };
     let prepared = tokio::task::spawn_blocking(prepare)
         .await
         .map_err(|_| Error::Interrupted)?;
-    let (options, shared, (bridges, egress, host_image, images), gpus) = prepared?;
+    let (options, shared, (launcher, egress, host_image, images), gpus) = prepared?;
     let host_address = host_address(kubelet);
     let certificate = server::Certificate::generate(
         &options.node_name,
@@ -226,7 +227,7 @@ async fn open(client: Client, options: Options, kubelet: SocketAddr, tasks: Task
         certificate,
         client,
         facts,
-        bridges,
+        launcher,
         egress,
         host_image,
         images,

@@ -1,18 +1,22 @@
-//! Starting supervisors, and the namespaces that they share.
+//! Starting supervisors, and what they share: a launcher, and the namespaces of the node's networks.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader};
+pub(crate) mod orders;
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use nix::fcntl::{Flock, FlockArg};
+use rustix::process::{Resource, Rlimit};
 
+use self::orders::Order;
 use crate::control::{Channel, Request, Response};
 use crate::layout::PodDir;
 use crate::sandbox::cgroup;
-use crate::supervisor::ALREADY_RUNNING;
 use crate::tree;
 
 /// How long a supervisor may take to answer; one that is stopped never does.
@@ -79,45 +83,146 @@ impl Bridges {
     }
 }
 
-/// Starts the supervisor of a pod whose `pod.json` is written. Returns when it serves; one that is
-/// already there is as good.
-pub fn start(program: &Path, bridges: &Bridges, pod: &PodDir) -> Result<()> {
-    let mut command = Command::new(program);
-    command.arg("supervise").arg(pod.path());
-    let log = File::options().create(true).append(true).to_owned();
-    detach(command, bridges, &log, &pod.supervisor_log())
+/// Starts the supervisors of a node's pods.
+///
+/// The process that they are copies of is started with the first of them, and anew when it was killed.
+pub struct Launcher {
+    program: PathBuf,
+    bridges: Bridges,
+    /// How many files pods may have open; the agent takes as many as it can get.
+    files: Rlimit,
+    running: Mutex<Option<Running>>,
+}
+
+struct Running {
+    process: Child,
+    /// The launcher ends when this is closed.
+    socket: Option<OwnedFd>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.socket = None;
+        let _ = self.process.wait();
+    }
+}
+
+/// Room for the words by which supervisors are listed, which name the folders of their pods.
+const ROOM: usize = 1024;
+
+impl Launcher {
+    pub fn new(program: &Path, bridges: Bridges) -> Self {
+        Self {
+            program: program.to_owned(),
+            bridges,
+            files: open_many(),
+            running: Mutex::default(),
+        }
+    }
+
+    /// Starts the supervisor of a pod whose `pod.json` is written. Returns when it serves; one that is
+    /// already there is as good.
+    pub fn start(&self, pod: &PodDir) -> Result<()> {
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(pod.supervisor_log())
+            .map_err(Error::Spawn)?;
+        let (mut answer, say) = io::pipe().map_err(Error::Spawn)?;
+        let order = Order {
+            bridges: self.bridges.0.try_clone().map_err(Error::Spawn)?,
+            log: log.into(),
+            say: say.into(),
+        };
+        self.send(pod, &order).map_err(Error::Spawn)?;
+        drop(order);
+        // To its end, which comes when nothing of the launch is left but the supervisor.
+        let mut said = String::new();
+        answer.read_to_string(&mut said).map_err(Error::Spawn)?;
+        if said.trim_end() == "ready" {
+            return Ok(());
+        }
+        Err(Error::Refused(words(said.as_bytes())))
+    }
+
+    /// The process that supervisors are copies of, if there is one.
+    pub fn process(&self) -> Option<u32> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.as_ref().map(|running| running.process.id())
+    }
+
+    fn send(&self, pod: &PodDir, order: &Order) -> io::Result<()> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let send = |running: &Option<Running>| {
+            let socket = running.as_ref().and_then(|it| it.socket.as_ref());
+            let socket = socket.ok_or(io::ErrorKind::NotConnected)?;
+            orders::send(socket, pod.path(), order)
+        };
+        send(&running).or_else(|_| {
+            *running = None;
+            *running = Some(self.run()?);
+            send(&running)
+        })
+    }
+
+    fn run(&self) -> io::Result<Running> {
+        let (near, far) = orders::pair()?;
+        let process = Command::new(&self.program)
+            .args(["supervise", "--launcher"])
+            .arg("-".repeat(ROOM))
+            .env_clear()
+            .stdin(Stdio::from(far))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let running = Running {
+            socket: Some(near),
+            process,
+        };
+        let pid = rustix::process::Pid::from_child(&running.process);
+        rustix::process::prlimit(Some(pid), Resource::Nofile, self.files.clone())?;
+        Ok(running)
+    }
+}
+
+/// Lets this process, which listens to the supervisor of each pod, have as many files open as it may.
+/// Returns what the limit was.
+fn open_many() -> Rlimit {
+    // What was there before the first of them is what pods get.
+    static BEFORE: OnceLock<Rlimit> = OnceLock::new();
+    let before = BEFORE.get_or_init(|| {
+        let limit = rustix::process::getrlimit(Resource::Nofile);
+        let more = Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        };
+        // Where it may not, it has room for fewer pods.
+        let _ = rustix::process::setrlimit(Resource::Nofile, more);
+        limit
+    });
+    before.clone()
 }
 
 /// Starts the keeper of the way out. Returns when pods can use it.
 pub(crate) fn keep_egress(program: &Path, bridges: &Bridges, folder: &Path) -> Result<()> {
-    let mut command = Command::new(program);
-    command.args(["supervise", "--egress"]).arg(folder);
-    let log = File::options()
-        .create(true)
-        .write(true)
-        .truncate(true)
-        .to_owned();
-    detach(command, bridges, &log, &folder.join("keeper.log"))
-}
-
-/// Runs a program that goes on by itself once it has ended well; what it says goes to a log.
-fn detach(mut command: Command, bridges: &Bridges, how: &OpenOptions, log: &Path) -> Result<()> {
+    let log = folder.join("keeper.log");
+    let output = File::create(&log).map_err(Error::Spawn)?;
     let input = bridges.0.try_clone().map_err(Error::Spawn)?;
-    let output = how.open(log).map_err(Error::Spawn)?;
-    let status = command
+    let status = Command::new(program)
+        .args(["supervise", "--egress"])
+        .arg(folder)
         .env_clear()
         .stdin(Stdio::from(input))
         .stdout(Stdio::null())
         .stderr(output)
         .status()
         .map_err(Error::Spawn)?;
-    match status.code() {
-        Some(0) => Ok(()),
-        Some(code) if code == i32::from(ALREADY_RUNNING) => Ok(()),
-        _ => Err(Error::Refused(words(
-            &std::fs::read(log).unwrap_or_default(),
-        ))),
+    if status.success() {
+        return Ok(());
     }
+    Err(Error::Refused(words(
+        &std::fs::read(log).unwrap_or_default(),
+    )))
 }
 
 /// Whether a supervisor has the pod. The lock is the truth: the kernel releases it with the last

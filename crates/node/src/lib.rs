@@ -44,4 +44,4 @@ mod tree;
 
 pub use agent::{Error, MIRROR, run};
 pub use options::{Images, Options};
-pub use supervisor::{ALREADY_RUNNING, supervise};
+pub use supervisor::supervise;

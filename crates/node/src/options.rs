@@ -16,7 +16,7 @@ pub struct Options {
     pub node_name: String,
     /// Where pods, logs, volumes and images live. Created with mode 0700.
     pub data_dir: PathBuf,
-    /// The program that is run as `<program> supervise <pod dir>`; by default this very binary.
+    /// The program that is run as `<program> supervise …`; by default this very binary.
     pub supervisor: PathBuf,
     /// Where the root file systems of containers come from.
     pub images: Images,

@@ -12,7 +12,7 @@ pub(crate) mod capabilities;
 pub(crate) mod cgroup;
 pub(crate) mod detach;
 pub(crate) mod identity;
-mod init;
+pub(crate) mod init;
 pub(crate) mod mounts;
 pub(crate) mod netlink;
 pub(crate) mod network;

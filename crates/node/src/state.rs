@@ -115,10 +115,19 @@ impl State {
             path: path.to_owned(),
             source,
         })?;
-        replace(path, &bytes).map_err(|source| Error::Write {
+        put(path, &bytes, self.has_an_end()).map_err(|source| Error::Write {
             path: path.to_owned(),
             source,
         })
+    }
+
+    /// Whether it tells how something ended, which must not be forgotten, also when the power fails. That
+    /// something runs is no longer true then, and a pod that ran and has no state is known to be lost; so
+    /// nobody waits for the disk before a container starts.
+    fn has_an_end(&self) -> bool {
+        let mut all = self.all();
+        self.phase.is_finished()
+            || all.any(|container| container.terminated().is_some() || container.last.is_some())
     }
 
     /// The state of a pod that ran and whose files are lost, as after a power failure. How its
@@ -185,14 +194,21 @@ impl ContainerState {
 /// Replaces a file so that a reader sees the old or the new one, never a part, also after the power
 /// failed.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    put(path, content, true)
+}
+
+/// The same; what is not `kept` may be gone or empty after the power failed, if there was nothing before.
+fn put(path: &Path, content: &[u8], kept: bool) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let draft = path.with_file_name(name);
     let mut file = File::create(&draft)?;
     file.write_all(content)?;
-    file.sync_all()?;
+    if kept {
+        file.sync_all()?;
+    }
     std::fs::rename(&draft, path)?;
-    match path.parent() {
+    match path.parent().filter(|_| kept) {
         Some(folder) => File::open(folder)?.sync_all(),
         None => Ok(()),
     }
@@ -220,3 +236,31 @@ pub enum Error {
 }
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_something_ended_is_kept_and_that_it_runs_is_not_waited_for() {
+        let running = ContainerState {
+            status: Status::Running {
+                started_at: Timestamp::UNIX_EPOCH,
+            },
+            ..ContainerState::default()
+        };
+        let mut state = State {
+            phase: Phase::Running,
+            containers: vec![running.clone(), running],
+            ..State::default()
+        };
+        assert!(!state.has_an_end());
+        let lost = State::lost(&[], &["main".to_owned()], Timestamp::UNIX_EPOCH);
+        state.containers[0] = lost.containers[0].clone();
+        assert!(state.has_an_end() && lost.has_an_end());
+        // Started again: the end before it is still told.
+        state.containers[0].last = state.containers[0].terminated().cloned();
+        state.containers[0].status = Status::default();
+        assert!(state.has_an_end());
+    }
+}

@@ -1,18 +1,19 @@
 //! The supervisor of one pod: a small process that owns the pod's sandbox and outlives the agent.
 //!
 //! ```text
-//! agent ── spawn `astrago supervise <pod dir>` ──> launcher ── fork ──> supervisor, PID 1 of the pod
-//!                                                    └ exits when the supervisor serves
+//! agent ── once ──> launcher ── fork, per pod ──> copy ── fork ──> supervisor, PID 1 of the pod
+//!                                                   └ exits
 //! ```
-//! The launcher takes the pod's lock, leaves the agent's session and cgroup and makes the pod's
-//! namespaces. It hands the lock to the supervisor, which keeps it as long as it lives: a second
-//! launcher for the same pod finds it taken and goes. The supervisor being PID 1 of the pod's PID
-//! namespace, the kernel kills all containers when it dies, however it dies.
+//! The launcher's copy takes the pod's lock, leaves the agent's cgroup and makes the pod's namespaces.
+//! It hands the lock to the supervisor, which keeps it as long as it lives: a second one for the same
+//! pod finds it taken and goes. The supervisor being PID 1 of the pod's PID namespace, the kernel kills
+//! all containers when it dies, however it dies.
 //!
-//! Standard input is the network namespace that holds the node's bridges; the user namespace that owns
+//! With each pod comes the network namespace that holds the node's bridges; the user namespace that owns
 //! it is the one to work in. So neither needs a name in the file system.
 
 mod checks;
+pub(crate) mod launcher;
 mod lifecycle;
 mod live;
 mod probe;
@@ -47,12 +48,10 @@ use crate::sys;
 
 pub(crate) use lifecycle::recover;
 
-/// Another supervisor has the pod.
-pub const ALREADY_RUNNING: u8 = 3;
-
-/// What `astrago supervise …` does, before any runtime exists. The first argument is the pod's
-/// folder, or `--bridges` to make the namespaces of the node's networks and hold them until standard
-/// input ends, or `--egress` with a folder to keep the way out.
+/// What `astrago supervise …` does, before any runtime exists: with `--launcher` it starts the
+/// supervisors that are asked for at standard input, with `--bridges` it makes the namespaces of the
+/// node's networks and holds them until standard input ends, and with `--egress` and a folder it keeps
+/// the way out.
 pub fn supervise(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     // What the agent was started with would be kept open for as long as the pod lives.
     if let Err(error) = sys::close_range(3, u32::MAX, false) {
@@ -66,12 +65,11 @@ pub fn supervise(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Some(folder) => keep_egress(Path::new(&folder)),
             None => Err(Error::Usage),
         },
-        Some(directory) => launch(&PodDir::at(directory)),
-        None => Err(Error::Usage),
+        Some(word) if word == "--launcher" => launcher::serve(),
+        _ => Err(Error::Usage),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Error::AlreadyRunning) => ExitCode::from(ALREADY_RUNNING),
         Err(error) => {
             let _ = writeln!(io::stderr(), "error: {}", chain(&error));
             ExitCode::FAILURE
@@ -79,8 +77,8 @@ pub fn supervise(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn launch(pod: &PodDir) -> Result<()> {
-    let failed = Error::system("detach from the agent");
+/// Starts the supervisor of a pod, which takes over `say`.
+fn launch(pod: &PodDir, bridges: &OwnedFd, say: &mut Option<File>) -> Result<()> {
     let lock = File::options()
         .create(true)
         .truncate(false)
@@ -94,16 +92,12 @@ fn launch(pod: &PodDir) -> Result<()> {
     };
     let text = std::fs::read(pod.spec()).map_err(Error::system("read pod.json"))?;
     let spec: PodSpec = serde_json::from_slice(&text).map_err(Error::Spec)?;
+    drop(text);
     if let Some(users) = &spec.egress {
         let held = egress::hold(users).map_err(Error::system("hold the way out"))?;
         // Until the supervisor ends: unlocking in one of the two would take it from both.
         std::mem::forget(held);
     }
-    let bridges = take_input()?;
-    // A process group leader cannot begin a session; the agent's child is none.
-    let _ = setsid();
-    std::env::set_current_dir("/").map_err(Error::system("leave the working directory"))?;
-
     let (group, mut warnings) = PodGroup::create(&spec.uid);
     if let Some(group) = &group
         && let Err(error) = group.adopt_supervisor()
@@ -112,31 +106,29 @@ fn launch(pod: &PodDir) -> Result<()> {
             "the supervisor stays in the agent's cgroup: {error}"
         ));
     }
-    enter_user_namespace(&bridges)?;
+    enter_user_namespace(bridges)?;
     let spaces = CloneFlags::CLONE_NEWNS
         | CloneFlags::CLONE_NEWPID
         | CloneFlags::CLONE_NEWIPC
         | CloneFlags::CLONE_NEWUTS;
     unshare(spaces).map_err(Error::system("create the pod's namespaces"))?;
-
-    let (ready, say) = pipe2(OFlag::O_CLOEXEC).map_err(&failed)?;
     let Some(pid) =
         sys::fork_into(CloneFlags::empty()).map_err(Error::system("create the supervisor"))?
     else {
-        drop(ready);
-        let result = supervisor(pod, spec, &bridges, group, warnings, say);
+        // A session of its own: it is no longer of the launcher's.
+        let _ = setsid();
+        let result = supervisor(pod, spec, bridges, group, warnings, say.take());
         drop(lock);
         end(&result);
     };
-    drop(say);
     let pid = pid.to_string();
-    lock.set_len(0)
+    let written = lock
+        .set_len(0)
         .and_then(|()| lock.write_all_at(pid.as_bytes(), 0))
-        .map_err(Error::system("write down who supervises"))?;
-    hear(ready)?;
+        .map_err(Error::system("write down who supervises"));
     // The lock now belongs to the supervisor alone: unlocking here would take it away.
     std::mem::forget(lock);
-    Ok(())
+    written
 }
 
 /// What a process that was just created has to say: that it is ready, or why not.
@@ -161,9 +153,12 @@ fn supervisor(
     bridges: &OwnedFd,
     group: Option<PodGroup>,
     warnings: Vec<String>,
-    say: OwnedFd,
+    mut say: Option<File>,
 ) -> Result<()> {
-    let mut say = File::from(say);
+    let mut answer = |word: &str| {
+        say.take()
+            .map_or(Ok(()), |mut say| say.write_all(word.as_bytes()))
+    };
     let prepared = prepare(pod, &spec, bridges).and_then(|()| {
         run::Supervisor::new(
             pod.clone(),
@@ -177,13 +172,11 @@ fn supervisor(
     });
     match prepared {
         Ok(supervisor) => {
-            say.write_all(b"ready\n")
-                .map_err(Error::system("answer the launcher"))?;
-            drop(say);
+            answer("ready\n").map_err(Error::system("answer the agent"))?;
             supervisor.run()
         }
         Err(error) => {
-            let _ = writeln!(say, "error: {}", chain(&error));
+            let _ = answer(&format!("error: {}\n", chain(&error)));
             Err(error)
         }
     }
@@ -256,9 +249,9 @@ fn memory(pod: &PodDir, key: &str, size: Option<u64>) -> Result<()> {
     .map_err(Error::system("mount a volume in memory"))
 }
 
-/// The namespace on standard input, which is then empty.
+/// What is at standard input, which is then empty.
 fn take_input() -> Result<OwnedFd> {
-    let failed = Error::system("take the bridges from standard input");
+    let failed = Error::system("take what is at standard input");
     let input = io::stdin().as_fd().try_clone_to_owned().map_err(&failed)?;
     let null = File::options()
         .read(true)
@@ -358,7 +351,7 @@ fn hold_bridges() -> Result<()> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum Error {
-    #[error("usage: supervise <pod folder>")]
+    #[error("usage: supervise --launcher | --bridges | --egress <folder>")]
     Usage,
     #[error("another supervisor has this pod")]
     AlreadyRunning,

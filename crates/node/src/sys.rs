@@ -128,6 +128,18 @@ fn mount_setattr(
     Ok(())
 }
 
+/// Whether children that end go at once, or wait until this process has heard how.
+pub(crate) fn leave_children(leave: bool) -> io::Result<()> {
+    let handler = if leave {
+        SigHandler::SigIgn
+    } else {
+        SigHandler::SigDfl
+    };
+    // SAFETY: neither disposition runs code of this program.
+    unsafe { signal(Signal::SIGCHLD, handler) }?;
+    Ok(())
+}
+
 /// Undoes what this process did to signals, so that a program starts with the usual dispositions.
 pub(crate) fn reset_signals() -> io::Result<()> {
     for each in Signal::iterator() {

@@ -15,6 +15,7 @@ pub(super) struct Addresses {
     subnets: u32,
     by_namespace: BTreeMap<String, u32>,
     by_pod: BTreeMap<String, (String, Ipv4Addr)>,
+    taken: BTreeSet<Ipv4Addr>,
     /// Where the search begins, so that an address rests before it is used again.
     last: BTreeMap<String, u32>,
 }
@@ -39,6 +40,7 @@ impl Addresses {
             subnets: (1 << (SUBNET - prefix)) - 1,
             by_namespace: BTreeMap::new(),
             by_pod: BTreeMap::new(),
+            taken: BTreeSet::new(),
             last: BTreeMap::new(),
         }
     }
@@ -52,6 +54,7 @@ impl Addresses {
                 .entry(namespace.to_owned())
                 .or_insert(subnet);
         }
+        self.taken.insert(address);
         self.by_pod
             .insert(uid.to_owned(), (namespace.to_owned(), address));
     }
@@ -64,14 +67,14 @@ impl Addresses {
         let address = if let Some((_, address)) = self.by_pod.get(uid) {
             *address
         } else {
-            let taken: BTreeSet<_> = self.by_pod.values().map(|(_, address)| *address).collect();
             let last = self.last.get(namespace).copied().unwrap_or(1);
             // The first address is the gateway's, the last one everybody's.
             let found = (0..size - 3)
                 .map(|step| 2 + (last - 1 + step) % (size - 3))
-                .find(|host| !taken.contains(&Ipv4Addr::from(base + host)))?;
+                .find(|host| !self.taken.contains(&Ipv4Addr::from(base + host)))?;
             self.last.insert(namespace.to_owned(), found);
             let address = Ipv4Addr::from(base + found);
+            self.taken.insert(address);
             self.by_pod
                 .insert(uid.to_owned(), (namespace.to_owned(), address));
             address
@@ -93,7 +96,9 @@ impl Addresses {
 
     /// The pod is gone, or has ended for good.
     pub(super) fn release(&mut self, uid: &str) {
-        self.by_pod.remove(uid);
+        if let Some((_, address)) = self.by_pod.remove(uid) {
+            self.taken.remove(&address);
+        }
     }
 
     fn subnet(&mut self, namespace: &str) -> Option<u32> {

@@ -14,7 +14,27 @@ const QUIET: Duration = Duration::from_mins(1);
 /// Writes events about pods.
 pub(super) struct Events {
     recorder: Recorder,
-    said: Mutex<BTreeMap<(String, String), Instant>>,
+    said: Mutex<Said>,
+}
+
+/// What was said of late, and when.
+#[derive(Default)]
+struct Said {
+    when: BTreeMap<(String, String), Instant>,
+    /// What is old is thrown away when there is so much.
+    limit: usize,
+}
+
+impl Said {
+    /// Takes note; whether it is news.
+    fn note(&mut self, key: (String, String), now: Instant) -> bool {
+        if self.when.len() >= self.limit {
+            self.when.retain(|_, at| now.duration_since(*at) < QUIET);
+            self.limit = 64.max(2 * self.when.len());
+        }
+        let before = self.when.insert(key, now);
+        before.is_none_or(|at| now.duration_since(at) >= QUIET)
+    }
 }
 
 impl Events {
@@ -44,8 +64,7 @@ impl Events {
         let now = Instant::now();
         {
             let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-            said.retain(|_, at| now.duration_since(*at) < QUIET);
-            if said.insert(key, now).is_some() {
+            if !said.note(key, now) {
                 return;
             }
         }

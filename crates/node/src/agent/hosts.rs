@@ -36,10 +36,28 @@ pub(super) struct Names {
     led: bool,
 }
 
+/// A namespace's pods and Services. Who has to do with whom is looked up, not searched for: with a job
+/// comes the work for its own pods, however many others there are.
 #[derive(Debug, Default)]
 struct Namespace {
     pods: BTreeMap<String, Entry>,
     services: BTreeMap<String, Target>,
+    pods_by: Index,
+    services_by: Index,
+}
+
+/// What is known of somebody, and of whom.
+type Index = BTreeMap<Trait, BTreeSet<String>>;
+
+/// By what pods and Services find each other.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Trait {
+    Subdomain(String),
+    Owner(String),
+    /// Of a Service, the first of those that it selects by.
+    Label(String, String),
+    /// A Service that nobody owns, and that all know.
+    Free,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,34 +85,129 @@ struct Target {
     address: Option<Ipv4Addr>,
 }
 
+impl Entry {
+    fn traits(&self) -> impl Iterator<Item = Trait> {
+        let subdomain = self.subdomain.iter().cloned().map(Trait::Subdomain);
+        let owners = self.owners.iter().cloned().map(Trait::Owner);
+        subdomain.chain(owners).chain(labels(&self.labels))
+    }
+}
+
 impl Target {
     fn selects(&self, pod: &Entry) -> bool {
         let same = |(key, value): (&String, &String)| pod.labels.get(key) == Some(value);
         self.selector.iter().all(same)
     }
 
-    /// Whether a pod is to know the Service.
-    fn concerns(&self, pod: &Entry) -> bool {
-        self.owners.is_empty()
-            || self.owners.iter().any(|owner| pod.owners.contains(owner))
-            || self.selects(pod)
+    fn traits(&self) -> impl Iterator<Item = Trait> {
+        let owners = self.owners.iter().cloned().map(Trait::Owner);
+        let free = self.owners.is_empty().then_some(Trait::Free);
+        owners.chain(free).chain(labels(&self.selector).next())
+    }
+}
+
+fn labels(all: &BTreeMap<String, String>) -> impl Iterator<Item = Trait> {
+    let label = |(key, value): (&String, &String)| Trait::Label(key.clone(), value.clone());
+    all.iter().map(label)
+}
+
+fn enter(index: &mut Index, traits: impl Iterator<Item = Trait>, name: &str) {
+    for one in traits {
+        index.entry(one).or_default().insert(name.to_owned());
+    }
+}
+
+fn leave(index: &mut Index, traits: impl Iterator<Item = Trait>, name: &str) {
+    for one in traits {
+        if let Some(names) = index.get_mut(&one) {
+            names.remove(name);
+            if names.is_empty() {
+                index.remove(&one);
+            }
+        }
     }
 }
 
 impl Namespace {
+    fn add_pod(&mut self, uid: &str, entry: Entry) -> Option<Entry> {
+        let before = self.remove_pod(uid);
+        enter(&mut self.pods_by, entry.traits(), uid);
+        self.pods.insert(uid.to_owned(), entry);
+        before
+    }
+
+    fn remove_pod(&mut self, uid: &str) -> Option<Entry> {
+        let entry = self.pods.remove(uid)?;
+        leave(&mut self.pods_by, entry.traits(), uid);
+        Some(entry)
+    }
+
+    /// Puts a Service in the place of the one of that name.
+    fn set_service(&mut self, name: &str, target: Option<Target>) -> Option<Target> {
+        let before = self.services.remove(name);
+        if let Some(before) = &before {
+            leave(&mut self.services_by, before.traits(), name);
+        }
+        if let Some(target) = target {
+            enter(&mut self.services_by, target.traits(), name);
+            self.services.insert(name.to_owned(), target);
+        }
+        before
+    }
+
     /// The pods whose files change when this one comes, changes or goes.
     fn concerned(&self, changed: &Entry) -> BTreeSet<String> {
-        let services: Vec<&Target> = self
-            .services
-            .values()
-            .filter(|service| service.selects(changed))
-            .collect();
-        let is_concerned = |pod: &Entry| {
-            let peer = changed.subdomain.is_some() && pod.subdomain == changed.subdomain;
-            peer || services.iter().any(|service| service.concerns(pod))
-        };
-        let chosen = self.pods.iter().filter(|(_, pod)| is_concerned(pod));
-        chosen.map(|(uid, _)| uid.clone()).collect()
+        let subdomain = changed.subdomain.clone().map(Trait::Subdomain);
+        let peers = subdomain.and_then(|it| self.pods_by.get(&it));
+        let mut found: BTreeSet<String> = peers.into_iter().flatten().cloned().collect();
+        for service in self
+            .selecting(changed)
+            .filter_map(|it| self.services.get(it))
+        {
+            found.extend(self.knowing(service).cloned());
+        }
+        found
+    }
+
+    /// The Services that stand for a pod.
+    fn selecting<'a>(&'a self, pod: &'a Entry) -> impl Iterator<Item = &'a String> {
+        let candidates = labels(&pod.labels).filter_map(|it| self.services_by.get(&it));
+        candidates.flatten().filter(|name| {
+            let service = self.services.get(*name);
+            service.is_some_and(|service| service.selects(pod))
+        })
+    }
+
+    /// The pods that a Service stands for.
+    fn selected<'a>(
+        &'a self,
+        service: &'a Target,
+    ) -> impl Iterator<Item = (&'a String, &'a Entry)> {
+        let first = labels(&service.selector).next();
+        let candidates = first.and_then(|it| self.pods_by.get(&it));
+        let known = |uid: &'a String| Some((uid, self.pods.get(uid)?));
+        let known = candidates.into_iter().flatten().filter_map(known);
+        known.filter(|(_, pod)| service.selects(pod))
+    }
+
+    /// The pods that are to know a Service.
+    fn knowing<'a>(&'a self, service: &'a Target) -> impl Iterator<Item = &'a String> {
+        let all = service.owners.is_empty().then(|| self.pods.keys());
+        let owners = service.owners.iter().cloned().map(Trait::Owner);
+        let related = owners.filter_map(|it| self.pods_by.get(&it)).flatten();
+        let selected = self.selected(service).map(|(uid, _)| uid);
+        all.into_iter().flatten().chain(related).chain(selected)
+    }
+
+    /// The Services that a pod is to know, by name.
+    fn known_to<'a>(&'a self, pod: &'a Entry) -> BTreeMap<&'a String, &'a Target> {
+        let owners = pod.owners.iter().cloned().map(Trait::Owner);
+        let traits = owners.chain([Trait::Free]);
+        let related = traits.filter_map(|it| self.services_by.get(&it)).flatten();
+        let names = related.chain(self.selecting(pod));
+        names
+            .filter_map(|name| Some((name, self.services.get(name)?)))
+            .collect()
     }
 }
 
@@ -141,7 +254,7 @@ impl Names {
         if namespace.pods.get(&uid) == Some(&entry) {
             return Stale::new();
         }
-        let before = namespace.pods.insert(uid.clone(), entry.clone());
+        let before = namespace.add_pod(&uid, entry.clone());
         let mut stale = namespace.concerned(&entry);
         if let Some(before) = before {
             stale.extend(namespace.concerned(&before));
@@ -159,7 +272,7 @@ impl Names {
         let Some(namespace) = self.namespaces.get_mut(&name) else {
             return Stale::new();
         };
-        let Some(entry) = namespace.pods.remove(uid) else {
+        let Some(entry) = namespace.remove_pod(uid) else {
             return Stale::new();
         };
         let stale = namespace.concerned(&entry);
@@ -186,23 +299,22 @@ impl Names {
             address,
         });
         let namespace = self.namespaces.entry(name).or_default();
-        let before = match target.clone() {
-            Some(target) => namespace.services.insert(key, target),
-            None => namespace.services.remove(&key),
-        };
+        let before = namespace.set_service(&key, target.clone());
         if before == target {
             return Stale::new();
         }
         let either = [before, target];
-        let is_concerned = |pod: &Entry| either.iter().flatten().any(|it| it.concerns(pod));
-        let chosen = namespace.pods.iter().filter(|(_, pod)| is_concerned(pod));
-        chosen.map(|(uid, _)| uid.clone()).collect()
+        let either = either.iter().flatten();
+        either
+            .flat_map(|service| namespace.knowing(service).cloned())
+            .collect()
     }
 
     /// All Services there are, after they could not be followed for a while.
     pub(super) fn services(&mut self, all: &[Service]) -> Stale {
         for namespace in self.namespaces.values_mut() {
             namespace.services.clear();
+            namespace.services_by.clear();
         }
         for service in all {
             self.service(service, true);
@@ -214,30 +326,26 @@ impl Names {
     pub(super) fn file(&self, uid: &str) -> Option<String> {
         let namespace = self.namespaces.get(self.pods.get(uid)?)?;
         let own = namespace.pods.get(uid)?;
-        let services: Vec<&Target> = namespace
-            .services
-            .values()
-            .filter(|service| service.concerns(own))
-            .collect();
+        let services = namespace.known_to(own);
         let mut lines: BTreeMap<Ipv4Addr, String> = BTreeMap::new();
-        for (other, pod) in &namespace.pods {
-            let mut add = |names: &str| {
-                let line = lines.entry(pod.address).or_default();
-                line.push(' ');
-                line.push_str(names);
-            };
-            if pod.subdomain.is_some() && pod.subdomain == own.subdomain {
-                add(&pod.names);
-            }
-            if other == uid {
-                add(&pod.hostname);
-            }
-            let by_pods = services.iter().filter(|service| service.address.is_none());
-            for service in by_pods.filter(|service| service.selects(pod)) {
-                add(&service.names);
+        let mut add = |address: Ipv4Addr, names: &str| {
+            let line = lines.entry(address).or_default();
+            line.push(' ');
+            line.push_str(names);
+        };
+        let subdomain = own.subdomain.clone().map(Trait::Subdomain);
+        let peers = subdomain.and_then(|it| namespace.pods_by.get(&it));
+        let peers = peers.into_iter().flatten();
+        for peer in peers.filter_map(|uid| namespace.pods.get(uid)) {
+            add(peer.address, &peer.names);
+        }
+        add(own.address, &own.hostname);
+        for service in services.values().filter(|it| it.address.is_none()) {
+            for (_, pod) in namespace.selected(service) {
+                add(pod.address, &service.names);
             }
         }
-        for service in &services {
+        for service in services.values() {
             if let Some(address) = service.address {
                 lines.insert(address, format!(" {}", service.names));
             }
@@ -383,6 +491,30 @@ mod tests {
         assert!(!file.contains("10.0.0.3 master"), "{file}");
         names.service(&service, false);
         assert!(!names.file("b").unwrap().contains("master"));
+    }
+
+    #[test]
+    fn nothing_is_left_of_pods_and_services_that_are_gone() {
+        let mut names = Names::default();
+        let mut service = Service::default();
+        service.metadata.name = Some("master".into());
+        service.metadata.namespace = Some("one".into());
+        service.spec.get_or_insert_default().selector =
+            Some([("role".to_owned(), "a".to_owned())].into());
+        names.add(&pod("a", "one", Some("job")), Ipv4Addr::new(10, 0, 0, 2));
+        // Another job, and another label: it is found by what it is now.
+        let mut moved = pod("a", "one", Some("other"));
+        moved.metadata.labels = Some([("role".to_owned(), "b".to_owned())].into());
+        names.add(&moved, Ipv4Addr::new(10, 0, 0, 2));
+        assert_eq!(names.service(&service, true), Stale::from(["a".to_owned()]));
+        let file = names.file("a").unwrap();
+        assert!(!file.contains("10.0.0.2 master"), "{file}");
+        let namespace = &names.namespaces["one"];
+        assert_eq!(namespace.pods_by.len(), 2, "{:?}", namespace.pods_by);
+        assert_eq!(namespace.services_by.len(), 2);
+        names.service(&service, false);
+        names.remove("a");
+        assert!(names.namespaces.is_empty(), "{names:?}");
     }
 
     #[test]

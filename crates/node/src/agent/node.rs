@@ -22,7 +22,7 @@ use super::volumes::HostFolder;
 use crate::egress::Egress;
 use crate::gpu::{self, Allocation};
 use crate::image;
-use crate::launch::Bridges;
+use crate::launch::Launcher;
 use crate::layout::PodDir;
 use crate::options::Options;
 use crate::server::Certificate;
@@ -34,7 +34,7 @@ pub(super) struct Node {
     pub(super) options: Options,
     pub(super) facts: NodeFacts,
     pub(super) certificate: Certificate,
-    pub(super) bridges: Bridges,
+    pub(super) launcher: Launcher,
     pub(super) egress: Egress,
     pub(super) host_image: image::Root,
     /// What `hostPath` volumes may be.
@@ -109,9 +109,10 @@ impl Node {
                 .addresses
                 .restore(&spec.namespace, &spec.uid, *address);
         }
-        shared
-            .gpus
-            .insert(spec.uid.clone(), spec.gpus.iter().copied().collect());
+        if !spec.gpus.is_empty() {
+            let own = spec.gpus.iter().copied().collect();
+            shared.gpus.insert(spec.uid.clone(), own);
+        }
     }
 
     /// Counts what a pod asks for, from when it is bound until [`Self::unclaim`]. The scheduler has seen
@@ -193,10 +194,12 @@ impl Node {
     /// Writes the first hosts file of a pod.
     pub(super) fn write_hosts(&self, dir: &PodDir, uid: &str) -> std::io::Result<()> {
         let text = self.lock().names.file(uid);
-        prepare::hosts_file(dir, text)?;
+        prepare::hosts_file(dir, text.as_deref())?;
         // There may have been news between the two.
         let mut shared = self.lock();
-        self.outdate(&mut shared, Stale::from([uid.to_owned()]));
+        if shared.names.file(uid) != text {
+            self.outdate(&mut shared, Stale::from([uid.to_owned()]));
+        }
         Ok(())
     }
 
@@ -224,7 +227,7 @@ impl Node {
             let dir = PodDir::new(&self.options.data_dir, &uid);
             // Only for pods that have been made; the others get theirs when they are.
             if dir.path().join("hosts").exists()
-                && let Err(error) = prepare::hosts_file(&dir, text)
+                && let Err(error) = prepare::hosts_file(&dir, text.as_deref())
             {
                 tracing::warn!(uid, %error, "a hosts file could not be written");
             }
@@ -256,7 +259,10 @@ impl Node {
             own.extend(&allocation.indices);
             given.insert(container, allocation);
         }
-        shared.gpus.insert(uid.to_owned(), own);
+        // Those without are not looked through for each pod that comes.
+        if !own.is_empty() {
+            shared.gpus.insert(uid.to_owned(), own);
+        }
         Ok(given)
     }
 

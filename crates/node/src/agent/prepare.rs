@@ -252,9 +252,9 @@ fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
 }
 
 /// Writes the hosts file of a pod, or another text where it has no names.
-pub(super) fn hosts_file(dir: &PodDir, text: Option<String>) -> std::io::Result<()> {
+pub(super) fn hosts_file(dir: &PodDir, text: Option<&str>) -> std::io::Result<()> {
     hosts::rewrite(
         &dir.path().join("hosts"),
-        &text.unwrap_or_else(|| "127.0.0.1 localhost\n::1 localhost\n".to_owned()),
+        text.unwrap_or("127.0.0.1 localhost\n::1 localhost\n"),
     )
 }

@@ -29,7 +29,8 @@ type Key = (String, String);
 #[derive(Default)]
 struct World {
     services: BTreeMap<Key, Service>,
-    slices: BTreeMap<Key, EndpointSlice>,
+    /// By Service, and by name.
+    slices: BTreeMap<Key, BTreeMap<String, EndpointSlice>>,
 }
 
 /// Follows Services and EndpointSlices for as long as it is polled.
@@ -51,8 +52,8 @@ pub(super) async fn follow(node: Arc<Node>) {
     while let Some(chunk) = events.next().await {
         for event in chunk {
             match event {
-                Ok(Either::Service(event)) => take(&mut world.services, *event),
-                Ok(Either::Slice(event)) => take(&mut world.slices, *event),
+                Ok(Either::Service(event)) => world.service(*event),
+                Ok(Either::Slice(event)) => world.slice(*event),
                 Err(error) => tracing::warn!(%error, "the pods of services could not be watched"),
             }
         }
@@ -76,34 +77,84 @@ enum Either {
     Slice(Box<Event<DeserializeGuard<EndpointSlice>>>),
 }
 
-fn take<K: kube::Resource<DynamicType = ()> + Clone>(
-    known: &mut BTreeMap<Key, K>,
-    event: Event<DeserializeGuard<K>>,
-) {
-    let key = |object: &K| (object.namespace().unwrap_or_default(), object.name_any());
-    match event {
-        Event::Init => known.clear(),
-        Event::InitDone => {}
-        Event::Apply(object) | Event::InitApply(object) => {
-            if let Ok(object) = object.0 {
-                known.insert(key(&object), object);
+impl World {
+    /// Those without an address lead nowhere; every job has one, and they are not looked through each time.
+    fn service(&mut self, event: Event<DeserializeGuard<Service>>) {
+        match event {
+            Event::Init => self.services.clear(),
+            Event::InitDone => {}
+            Event::Apply(object) | Event::InitApply(object) => {
+                let Ok(service) = object.0 else { return };
+                match address(&service) {
+                    Some(_) => self.services.insert(key(&service), service),
+                    None => self.services.remove(&key(&service)),
+                };
+            }
+            Event::Delete(object) => {
+                if let Ok(service) = object.0 {
+                    self.services.remove(&key(&service));
+                }
             }
         }
-        Event::Delete(object) => {
-            if let Ok(object) = object.0 {
-                known.remove(&key(&object));
+    }
+
+    fn slice(&mut self, event: Event<DeserializeGuard<EndpointSlice>>) {
+        match event {
+            Event::Init => self.slices.clear(),
+            Event::InitDone => {}
+            Event::Apply(object) | Event::InitApply(object) => {
+                if let Ok(slice) = object.0 {
+                    self.add(slice);
+                }
+            }
+            Event::Delete(object) => {
+                if let Ok(slice) = object.0 {
+                    self.remove(&slice);
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, slice: EndpointSlice) {
+        let (namespace, name) = key(&slice);
+        if let Some(service) = slice.labels().get(SERVICE_NAME) {
+            let of_service = self.slices.entry((namespace, service.clone()));
+            of_service.or_default().insert(name, slice);
+        }
+    }
+
+    fn remove(&mut self, slice: &EndpointSlice) {
+        let (namespace, name) = key(slice);
+        let Some(service) = slice.labels().get(SERVICE_NAME) else {
+            return;
+        };
+        let service = (namespace, service.clone());
+        if let Some(of_service) = self.slices.get_mut(&service) {
+            of_service.remove(&name);
+            if of_service.is_empty() {
+                self.slices.remove(&service);
             }
         }
     }
 }
 
+fn key(object: &impl ResourceExt) -> Key {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
+
+fn address(service: &Service) -> Option<Ipv4Addr> {
+    let spec = service.spec.as_ref()?;
+    spec.cluster_ip.as_deref()?.parse().ok()
+}
+
 /// Where each port of each Service leads that has an address and pods' company here.
 fn forwards(world: &World, bridge: impl Fn(&str) -> Option<(String, Ipv4Addr)>) -> Vec<Forward> {
     let mut found = Vec::new();
-    for ((namespace, name), service) in &world.services {
-        let Some(spec) = &service.spec else { continue };
-        let address = spec.cluster_ip.as_deref().and_then(|it| it.parse().ok());
-        let (Some(address), Some((bridge, base))) = (address, bridge(namespace)) else {
+    for (key, service) in &world.services {
+        let (Some(spec), Some(address)) = (&service.spec, address(service)) else {
+            continue;
+        };
+        let Some((bridge, base)) = bridge(&key.0) else {
             continue;
         };
         for port in spec.ports.iter().flatten() {
@@ -111,10 +162,7 @@ fn forwards(world: &World, bridge: impl Fn(&str) -> Option<(String, Ipv4Addr)>) 
             let (Ok(number), "TCP" | "UDP") = (u16::try_from(port.port), protocol) else {
                 continue;
             };
-            let slices = world.slices.iter();
-            let slices = slices.filter(|((home, _), slice)| {
-                home == namespace && slice.labels().get(SERVICE_NAME) == Some(name)
-            });
+            let slices = world.slices.get(key).into_iter().flatten();
             let wanted = port.name.as_deref().unwrap_or_default();
             found.push(Forward {
                 bridge: bridge.clone(),
@@ -172,10 +220,10 @@ mod tests {
             "ports": [{ "port": 80 }] } });
         for service in [service, headless] {
             let service: Service = serde_json::from_value(service).unwrap();
-            let key = ("team".to_owned(), service.name_any());
-            world.services.insert(key, service);
+            world.service(Event::Apply(DeserializeGuard(Ok(service))));
         }
-        let slice = json!({ "metadata": { "name": "web-0", "labels": { SERVICE_NAME: "web" } }, "addressType": "IPv4",
+        assert_eq!(world.services.len(), 1);
+        let slice = json!({ "metadata": { "name": "web-0", "namespace": "team", "labels": { SERVICE_NAME: "web" } }, "addressType": "IPv4",
             "ports": [{ "name": "http", "port": 8080, "protocol": "TCP" }],
             "endpoints": [
                 { "addresses": ["10.224.0.2"], "conditions": { "ready": true } },
@@ -184,10 +232,8 @@ mod tests {
                 { "addresses": ["10.224.4.2"], "conditions": { "ready": true } },
                 { "addresses": ["169.254.169.254"], "conditions": { "ready": true } },
             ] });
-        let key = ("team".to_owned(), "web-0".to_owned());
-        world
-            .slices
-            .insert(key, serde_json::from_value(slice).unwrap());
+        let slice: EndpointSlice = serde_json::from_value(slice).unwrap();
+        world.add(slice.clone());
         let forward = |port: u16, targets: &[u8]| Forward {
             bridge: "ns1".into(),
             address: Ipv4Addr::new(10, 96, 0, 9),
@@ -206,5 +252,8 @@ mod tests {
             [forward(80, &[2, 4]), forward(81, &[])]
         );
         assert_eq!(forwards(&world, |_| None), []);
+        world.remove(&slice);
+        assert!(world.slices.is_empty());
+        assert_eq!(forwards(&world, here), [forward(80, &[]), forward(81, &[])]);
     }
 }

@@ -4,6 +4,7 @@
 //! the pod's folder, its lock (does a supervisor live?) and its state file. So it makes no difference
 //! whether this agent or an earlier one began.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -64,6 +65,10 @@ pub(super) struct Worker {
     retry: Duration,
     /// Why it is not to be started.
     refusal: Option<Refusal>,
+    /// When volumes were last made, and of which metadata of the pod.
+    refreshed: Option<(Instant, u64)>,
+    /// Nothing is left to be taken away but the pod's folder.
+    tidy: bool,
 }
 
 impl Worker {
@@ -86,6 +91,8 @@ impl Worker {
             warned: 0,
             retry: RETRY_FIRST,
             refusal,
+            refreshed: None,
+            tidy: false,
         }
     }
 
@@ -185,10 +192,15 @@ impl Worker {
                 Ok(Next::Gone)
             }
             (None, false) if finished => {
-                self.node.release(&self.uid);
+                if !self.tidy {
+                    self.node.release(&self.uid);
+                }
                 self.report(pod, state.as_ref(), None).await?;
-                let uid = self.uid.clone();
-                tokio::task::spawn_blocking(move || launch::remove_cgroups(&uid)).await??;
+                if !self.tidy {
+                    let uid = self.uid.clone();
+                    tokio::task::spawn_blocking(move || launch::remove_cgroups(&uid)).await??;
+                    self.tidy = true;
+                }
                 Ok(Next::Wait)
             }
             (None, false) if is_terminal(pod) => Ok(Next::Wait),
@@ -215,10 +227,12 @@ impl Worker {
                         .await?;
                     return Err(error.into());
                 }
-                self.node
-                    .events
-                    .note(pod, "Started", "started the pod's sandbox")
-                    .await;
+                // Beside what comes next: that the pod runs is told no later for it.
+                let (node, started) = (Arc::clone(&self.node), Arc::clone(pod));
+                self.node.tasks.spawn(async move {
+                    let note = "started the pod's sandbox";
+                    node.events.note(&started, "Started", note).await;
+                });
                 Ok(Next::Again)
             }
         }
@@ -255,7 +269,8 @@ impl Worker {
     }
 
     /// What the last supervisor wrote down. A pod that ran and of which nothing can be read is lost: to
-    /// start it once more would be another run under the same name, which its peers do not know of.
+    /// start it once more would be another run under the same name, which its peers do not know of. Where
+    /// the machine was started anew meanwhile, that is no fault of the pod.
     fn recorded(&self, pod: &Pod) -> Option<State> {
         let phase = pod
             .status
@@ -277,9 +292,19 @@ impl Worker {
                 .map(|container| container.name)
                 .collect()
         };
+        let again = spec.restart_policy.as_deref() != Some("Never");
         let init_containers = names(spec.init_containers.unwrap_or_default());
         let containers = names(spec.containers);
-        Some(State::lost(&init_containers, &containers, Timestamp::now()))
+        let mut state = State::lost(&init_containers, &containers, Timestamp::now());
+        if began_before(pod, booted()) {
+            if again {
+                // A supervisor would not begin with one that it cannot read.
+                let _ = std::fs::remove_file(self.dir.state());
+                return None;
+            }
+            state.disrupt("the machine was started anew while the pod ran".to_owned());
+        }
+        Some(state)
     }
 
     /// Starts the pod's supervisor, after everything that it needs has been made.
@@ -289,12 +314,11 @@ impl Worker {
         }
         if !is_prepared(&self.dir) {
             self.prepare(pod, state).await?;
+            self.refreshed = Some((Instant::now(), metadata(pod)));
         }
         let _slot = self.node.launches.acquire().await.ok();
         let (node, dir) = (Arc::clone(&self.node), self.dir.clone());
-        let started = tokio::task::spawn_blocking(move || {
-            launch::start(&node.options.supervisor, &node.bridges, &dir)
-        });
+        let started = tokio::task::spawn_blocking(move || node.launcher.start(&dir));
         started
             .await
             .unwrap_or_else(|error| Err(launch::Error::Refused(error.to_string())))?;
@@ -344,10 +368,13 @@ impl Worker {
         }
     }
 
-    /// Brings volumes made of objects up to date.
-    async fn refresh(&self, pod: &Arc<Pod>) -> Result<(), Error> {
-        if prepare::refers_to_objects(pod) {
+    /// Brings volumes made of objects up to date, now and then, and when the pod itself has changed.
+    async fn refresh(&mut self, pod: &Arc<Pod>) -> Result<(), Error> {
+        let own = metadata(pod);
+        let is_due = |(when, of): (Instant, u64)| when.elapsed() >= REFRESH || of != own;
+        if self.refreshed.is_none_or(is_due) && prepare::refers_to_objects(pod) {
             prepare::volumes(&self.node, pod, &self.dir).await?;
+            self.refreshed = Some((Instant::now(), own));
         }
         Ok(())
     }
@@ -530,6 +557,13 @@ async fn clean(dir: PodDir, uid: String) -> Result<(), launch::Error> {
     removed.unwrap_or_else(|error| Err(launch::Error::Refused(error.to_string())))
 }
 
+/// Stands for what of the pod's object its volumes may show.
+fn metadata(pod: &Pod) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (pod.labels(), pod.annotations()).hash(&mut hasher);
+    hasher.finish()
+}
+
 /// Whether what was made for a pod can be relied on. Of files from before the machine was started, those
 /// that were never synced may be empty.
 fn is_prepared(dir: &PodDir) -> bool {
@@ -537,14 +571,27 @@ fn is_prepared(dir: &PodDir) -> bool {
         let text = std::fs::read(dir.spec()).ok()?;
         serde_json::from_slice::<PodSpec>(&text).ok()?;
         let made = std::fs::metadata(dir.spec()).ok()?.modified().ok()?;
-        let kernel = std::fs::read_to_string("/proc/stat").ok()?;
-        let booted = kernel
-            .lines()
-            .find_map(|line| line.strip_prefix("btime "))?;
-        let booted = Duration::from_secs(booted.trim().parse().ok()?);
+        let booted = Duration::from_secs(u64::try_from(booted()?).ok()?);
         Some(made.duration_since(SystemTime::UNIX_EPOCH).ok()? >= booted)
     };
     read().unwrap_or(false)
+}
+
+/// Whether the pod, of which it may not have been told when it began, began before that second.
+fn began_before(pod: &Pod, second: Option<i64>) -> bool {
+    let told = pod.status.as_ref().and_then(|it| it.start_time.as_ref());
+    let began = told.or(pod.metadata.creation_timestamp.as_ref());
+    began
+        .zip(second)
+        .is_some_and(|(began, second)| began.0.as_second() < second)
+}
+
+/// When the machine was started, in seconds of the epoch.
+fn booted() -> Option<i64> {
+    let kernel = std::fs::read_to_string("/proc/stat").ok()?;
+    let mut lines = kernel.lines();
+    let booted = lines.find_map(|line| line.strip_prefix("btime "))?;
+    booted.trim().parse().ok()
 }
 
 fn parse(line: &str) -> Option<State> {
@@ -585,4 +632,32 @@ fn ended(mut state: State) -> State {
         };
     }
     state
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_began_when_it_was_told_or_when_it_was_made() {
+        let at = |second| Some(Time(Timestamp::from_second(second).unwrap()));
+        let mut pod = Pod::default();
+        assert!(!began_before(&pod, Some(100)));
+        pod.metadata.creation_timestamp = at(50);
+        assert!(began_before(&pod, Some(100)) && !began_before(&pod, None));
+        pod.status.get_or_insert_default().start_time = at(100);
+        assert!(!began_before(&pod, Some(100)) && began_before(&pod, Some(101)));
+    }
+
+    #[test]
+    fn volumes_are_made_again_when_what_they_show_of_the_pod_changed() {
+        let mut pod = Pod::default();
+        let before = metadata(&pod);
+        pod.status.get_or_insert_default().phase = Some("Running".to_owned());
+        assert_eq!(metadata(&pod), before);
+        pod.annotations_mut().insert("a".to_owned(), "b".to_owned());
+        assert_ne!(metadata(&pod), before);
+    }
 }

@@ -1,6 +1,6 @@
 //! Asking the supervisors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -156,7 +156,7 @@ impl Collector {
 impl Inner {
     fn sample_pods(&self, only_young: bool) {
         let folder = layout::pods(&self.data_dir);
-        let uids: Vec<String> = std::fs::read_dir(&folder)
+        let uids: BTreeSet<String> = std::fs::read_dir(&folder)
             .into_iter()
             .flatten()
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok())

@@ -4,6 +4,7 @@
 //! <hierarchy>/astrago/<pod uid>/supervisor     the supervisor, out of the agent's cgroup
 //!                              /c-<container>  one container
 //! ```
+//! In version 1 the supervisor is in the pod's own.
 //! An ordinary user gets `astrago` beside the agent's own cgroup, where that has been delegated. Where
 //! nothing can be had, pods run without limits and say so.
 
@@ -56,8 +57,13 @@ impl PodGroup {
 
     /// Moves this process out of whatever cgroup it was started in.
     pub(crate) fn adopt_supervisor(&self) -> io::Result<()> {
-        for (_, path) in &self.parts {
-            let own = path.join("supervisor");
+        for (hierarchy, path) in &self.parts {
+            // The first version has processes also where there are cgroups below.
+            let own = if hierarchy.is_unified() {
+                path.join("supervisor")
+            } else {
+                path.clone()
+            };
             make(&own)?;
             fs::write(own.join("cgroup.procs"), "0")?;
         }
@@ -193,9 +199,10 @@ fn usage(parts: &[(Hierarchy, PathBuf)]) -> Usage {
     total
 }
 
-fn make(path: &Path) -> io::Result<()> {
+/// Whether it was not there.
+fn make(path: &Path) -> io::Result<bool> {
     match fs::create_dir(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        made => made.map(|()| true),
     }
 }

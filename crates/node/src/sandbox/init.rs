@@ -8,6 +8,7 @@
 //! Once the program is gone, a signal is for those that it left behind, and the container ends with the
 //! last of them: a shell that dies of SIGTERM at once leaves the training below it the time to save.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -26,10 +27,11 @@ use crate::sys;
 const PROGRAM: Pid = Pid::from_raw(2);
 const ALL: Pid = Pid::from_raw(-1);
 
-/// Has this process listed as `init` and not by its arguments, which name folders of the machine.
-pub(super) fn rename() {
+/// Has this process listed by these words and not by the arguments that it was started with, as far as
+/// there is room for them.
+pub(crate) fn rename(name: &CStr, words: &[&[u8]]) {
     // It is a comfort; nothing depends on it.
-    let _ = nix::sys::prctl::set_name(c"init");
+    let _ = nix::sys::prctl::set_name(name);
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The name in parentheses may contain anything; the numbers begin after the last one.
     let numbers = text.rsplit_once(") ").map_or("", |(_, numbers)| numbers);
@@ -40,10 +42,10 @@ pub(super) fn rename() {
     let (Some(start), Some(end)) = (ends.next(), ends.next()) else {
         return;
     };
-    let mut name = b"init".to_vec();
-    name.resize(usize::try_from(end.saturating_sub(start)).unwrap_or(0), 0);
+    let mut line = words.join(&0);
+    line.resize(usize::try_from(end.saturating_sub(start)).unwrap_or(0), 0);
     if let Ok(memory) = File::options().write(true).open("/proc/self/mem") {
-        let _ = memory.write_all_at(&name, start);
+        let _ = memory.write_all_at(&line, start);
     }
 }
 

@@ -104,6 +104,18 @@ impl Netlink {
         self.request(RouteNetlinkMessage::DelLink(message), 0)
     }
 
+    /// The number of an interface.
+    pub(crate) fn index(&mut self, name: &str) -> io::Result<u32> {
+        let mut message = LinkMessage::default();
+        message
+            .attributes
+            .push(LinkAttribute::IfName(name.to_owned()));
+        match self.exchange(RouteNetlinkMessage::GetLink(message), 0)? {
+            Some(RouteNetlinkMessage::NewLink(link)) => Ok(link.header.index),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
     /// Switches an interface on.
     pub(crate) fn set_up(&mut self, index: u32) -> io::Result<()> {
         let mut message = up();
@@ -153,6 +165,15 @@ impl Netlink {
     }
 
     fn request(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        self.exchange(message, flags).map(drop)
+    }
+
+    /// Asks, and returns what is answered before the acknowledgement.
+    fn exchange(
+        &mut self,
+        message: RouteNetlinkMessage,
+        flags: u16,
+    ) -> io::Result<Option<RouteNetlinkMessage>> {
         self.sequence += 1;
         let mut header = NetlinkHeader::default();
         header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
@@ -162,6 +183,7 @@ impl Netlink {
         let mut bytes = vec![0; packet.buffer_len()];
         packet.serialize(&mut bytes);
         self.socket.send(&bytes, 0)?;
+        let mut found = None;
         loop {
             let (answer, _) = self.socket.recv_from_full()?;
             let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&answer)
@@ -169,10 +191,14 @@ impl Netlink {
             if answer.header.sequence_number != self.sequence {
                 continue;
             }
-            if let NetlinkPayload::Error(error) = answer.payload {
-                return error.code.map_or(Ok(()), |code| {
-                    Err(io::Error::from_raw_os_error(code.get().abs()))
-                });
+            match answer.payload {
+                NetlinkPayload::InnerMessage(message) => found = Some(message),
+                NetlinkPayload::Error(error) => {
+                    return error.code.map_or(Ok(found), |code| {
+                        Err(io::Error::from_raw_os_error(code.get().abs()))
+                    });
+                }
+                _ => {}
             }
         }
     }

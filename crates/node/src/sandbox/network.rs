@@ -39,6 +39,10 @@ pub(crate) fn enter(bridges: BorrowedFd<'_>, network: &Network, uid: &str) -> Re
     };
     setns(bridges, CloneFlags::CLONE_NEWNET).map_err(|errno| Error::Join(errno.into()))?;
     let mut outside = Netlink::open().map_err(Error::Netlink)?;
+    unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| Error::Create(errno.into()))?;
+    let mut inside = Netlink::open().map_err(Error::Netlink)?;
+    settings();
+    let here = File::open("/proc/thread-self/ns/net").map_err(Error::Create)?;
     let failed = |source| Error::Bridge {
         bridge: bridge.clone(),
         source,
@@ -46,17 +50,12 @@ pub(crate) fn enter(bridges: BorrowedFd<'_>, network: &Network, uid: &str) -> Re
     // Pods of a gang come all at once, and the first of them makes the bridge for all.
     let turn = turn(bridges).map_err(failed)?;
     outside.add_bridge(bridge).map_err(failed)?;
-    let index = if_nametoindex(bridge.as_str()).map_err(|errno| failed(errno.into()))?;
+    let index = outside.index(bridge).map_err(failed)?;
     if let Some(gateway) = gateway {
         outside
             .add_address(index, *gateway, *prefix)
             .map_err(failed)?;
     }
-
-    unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| Error::Create(errno.into()))?;
-    let mut inside = Netlink::open().map_err(Error::Netlink)?;
-    settings();
-    let here = File::open("/proc/thread-self/ns/net").map_err(Error::Create)?;
     let failed = |source| Error::Attach {
         bridge: bridge.clone(),
         source,

@@ -87,7 +87,8 @@ pub(crate) fn start(
             sys::fork_into(flags).map_err(Error::system("create the container's namespaces"))?;
         let Some(pid) = child else {
             drop((go, entered));
-            init::rename();
+            // Its arguments name folders of the machine.
+            init::rename(c"init", &[b"init"]);
             File::from(ready)
                 .read_exact(&mut [0])
                 .map_err(Error::system("wait for user ids"))?;

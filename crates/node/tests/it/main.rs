@@ -12,6 +12,7 @@ mod egress;
 mod exec;
 mod image;
 mod kubelet;
+mod launcher;
 mod logs;
 mod network;
 mod plane;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use astrago_node::launch::{self, Bridges};
+use astrago_node::launch::{self, Bridges, Launcher};
 use astrago_node::layout::{self, PodDir};
 use astrago_node::spec::{ContainerSpec, Limits, Network, PodSpec, RestartPolicy};
 use astrago_node::state::{State, Terminated};
@@ -16,7 +16,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 /// A node's folder and networks, without an agent.
 pub(crate) struct Bench {
     pub(crate) data: TempDir,
-    bridges: Bridges,
+    pub(crate) launcher: Launcher,
 }
 
 /// A pod that was started; removed with all it has when dropped.
@@ -52,7 +52,10 @@ impl Bench {
     pub(crate) fn new() -> Option<Self> {
         let data = tempfile::tempdir().unwrap();
         match Bridges::obtain(program(), []) {
-            Ok(bridges) => Some(Self { data, bridges }),
+            Ok(bridges) => Some(Self {
+                data,
+                launcher: Launcher::new(program(), bridges),
+            }),
             Err(error) => {
                 skip(&format!("no sandboxes on this machine: {error}"));
                 None
@@ -93,7 +96,7 @@ impl Bench {
     }
 
     pub(crate) fn launch(&self, pod: &Pod) {
-        launch::start(program(), &self.bridges, &pod.dir).unwrap();
+        self.launcher.start(&pod.dir).unwrap();
     }
 
     /// Runs a script to its end: how it ended and what it said.

@@ -115,13 +115,17 @@ impl Hierarchy {
         &self.mount
     }
 
+    pub(super) fn is_unified(&self) -> bool {
+        self.unified
+    }
+
     pub(super) fn has(&self, controller: &str) -> bool {
         self.controllers.iter().any(|name| name == controller)
     }
 
     /// Makes a pod's folder; in the unified hierarchy, with the controllers switched on down to it.
     pub(super) fn prepare(&self, pod: &Path) -> io::Result<()> {
-        super::make(&self.base)?;
+        let first = super::make(&self.base)?;
         super::make(pod)?;
         if self.unified {
             let wanted: Vec<_> = CONTROLLERS
@@ -130,14 +134,18 @@ impl Hierarchy {
                 .map(|name| format!("+{name}"))
                 .collect();
             let wanted = wanted.join(" ");
-            if let Some(above) = self.base.parent() {
-                // Usually switched on already by whoever owns it.
-                let _ = fs::write(above.join("cgroup.subtree_control"), &wanted);
+            let switch = |folder: &Path| fs::write(folder.join("cgroup.subtree_control"), &wanted);
+            // An earlier pod has switched them on above, unless somebody switched them off again.
+            if first || switch(pod).is_err() {
+                if let Some(above) = self.base.parent() {
+                    // Usually switched on already by whoever owns it.
+                    let _ = switch(above);
+                }
+                switch(&self.base)?;
+                switch(pod)?;
             }
-            fs::write(self.base.join("cgroup.subtree_control"), &wanted)?;
-            fs::write(pod.join("cgroup.subtree_control"), &wanted)?;
         }
-        if self.has("pids") {
+        if first && self.has("pids") {
             // Each container has a limit of its own; together they leave some for the machine.
             let _ = fs::write(self.base.join("pids.max"), pods_share().to_string());
         }
