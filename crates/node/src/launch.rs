@@ -180,7 +180,7 @@ impl Launcher {
             process,
         };
         let pid = rustix::process::Pid::from_child(&running.process);
-        rustix::process::prlimit(Some(pid), Resource::Nofile, self.files.clone())?;
+        rustix::process::prlimit(Some(pid), Resource::Nofile, self.files)?;
         Ok(running)
     }
 }
@@ -200,7 +200,7 @@ fn open_many() -> Rlimit {
         let _ = rustix::process::setrlimit(Resource::Nofile, more);
         limit
     });
-    before.clone()
+    *before
 }
 
 /// Starts the keeper of the way out. Returns when pods can use it.

@@ -77,7 +77,7 @@ fn whoever_is_told_that_a_name_is_taken_finds_what_has_it() {
     let start = async {
         pending
             .start(Box::new(|_, _| ()))
-            .expect("the writer starts")
+            .expect("the writer starts");
     };
     let (first, (refused, found), ()) = block_on(futures::future::join3(
         write(&store, "a", create(1)),

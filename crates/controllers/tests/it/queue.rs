@@ -5,7 +5,7 @@ use astrago_api::{ClusterTrainingRuntime, JobSet, TrainJob};
 use astrago_testkit::{Plane, eventually, runtime, train_job};
 use k8s_openapi::api::core::v1::{Event, Namespace, Pod};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
@@ -121,7 +121,11 @@ async fn of_jobs_that_ask_for_the_same_the_first_are_made_and_all_have_their_tur
     let want: Vec<String> = (0..33).map(name).collect();
     let exactly = || async {
         let made = made(&plane).await;
-        if made == want { Ok(()) } else { Err(made) }
+        if made == want {
+            Ok(())
+        } else {
+            Err(format!("{made:?}"))
+        }
     };
     eventually("one runs and 32 wait with their objects", exactly).await;
     // Whoever asks for something else does not wait behind them, and nor does one that is more urgent.
@@ -175,13 +179,15 @@ async fn whoever_leaves_the_line_makes_room_for_those_behind() {
             if made.contains(&name(number)) {
                 Ok(())
             } else {
-                Err(made)
+                Err(format!("{made:?}"))
             }
         })
     };
     until_made(32).await;
     let jobs: Api<TrainJob> = plane.api();
-    jobs.delete("job-05", &Default::default()).await.unwrap();
+    jobs.delete("job-05", &DeleteParams::default())
+        .await
+        .unwrap();
     until_made(33).await;
     let suspend = Patch::Merge(json!({ "spec": { "suspend": true } }));
     jobs.patch("job-06", &PatchParams::default(), &suspend)
