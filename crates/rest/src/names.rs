@@ -37,6 +37,8 @@ pub(crate) const ORIGIN: &str = "astrago.io/origin";
 /// Annotations on a job: what its people write to it, and what they call it by, with commas between.
 pub(crate) const NOTE: &str = "astrago.io/note";
 pub(crate) const TAGS: &str = "astrago.io/tags";
+/// How many tags a job can have.
+pub(crate) const MOST_TAGS: usize = 20;
 /// Annotation on a runtime, as Kubernetes has it for any object; in another language under our own name with that
 /// language's code.
 pub(crate) const DESCRIPTION: &str = "kubernetes.io/description";

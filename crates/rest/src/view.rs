@@ -319,7 +319,8 @@ fn tags(job: &TrainJob) -> Vec<String> {
         .get(names::TAGS)
         .map_or("", String::as_str);
     let tags = written.split(',').filter(|tag| !tag.is_empty());
-    tags.map(str::to_owned).collect()
+    // Whoever writes the annotation by hand can write any number.
+    tags.take(names::MOST_TAGS).map(str::to_owned).collect()
 }
 
 fn seconds(from: Timestamp, until: Timestamp) -> i64 {

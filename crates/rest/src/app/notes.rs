@@ -13,7 +13,6 @@ use crate::names;
 use crate::world::Key;
 
 const NOTE: usize = 4_000;
-const TAGS: usize = 20;
 const TAG: usize = 40;
 
 /// Writes both anew, as the caller.
@@ -65,8 +64,13 @@ fn checked(notes: &Notes) -> Result<Notes> {
         };
         return Err(Error::invalid("note", refusal));
     }
-    if tags.len() > TAGS {
-        return Err(Error::invalid("tags", Refusal::TooMany { limit: TAGS }));
+    if tags.len() > names::MOST_TAGS {
+        return Err(Error::invalid(
+            "tags",
+            Refusal::TooMany {
+                limit: names::MOST_TAGS,
+            },
+        ));
     }
     for tag in &tags {
         if long(tag, TAG) {
