@@ -99,9 +99,15 @@ impl Turns {
         let Some(line) = state.lines.get(&asked) else {
             return Vec::new();
         };
-        let room = MADE.saturating_sub(line.made.len());
-        let next = line.unmade.iter().take(room);
-        next.map(|(_, key)| key.clone()).collect()
+        // Some behind may be made already: they asked before those in front of them did.
+        let mut next = Vec::new();
+        for entry in &line.unmade {
+            if line.made.range(..entry).count() + next.len() >= MADE {
+                break;
+            }
+            next.push(entry.1.clone());
+        }
+        next
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -323,6 +329,20 @@ mod tests {
         assert!(turns.ask(&key(0), same("small"), rank(0, 0)));
         // Those behind wait until the urgent ones have left, too.
         assert_eq!(turns.leave(&key(0)), []);
+    }
+
+    #[test]
+    fn one_that_asks_late_is_told_although_some_behind_it_are_made() {
+        let turns = Turns::default();
+        for number in (0..MADE).chain([MADE + 1, MADE + 2]) {
+            turns.ask(&key(number), same("small"), rank(0, number));
+        }
+        turns.leave(&key(0));
+        // Two were in the way of nobody, so far.
+        assert!(turns.ask(&key(MADE + 1), same("small"), rank(0, MADE + 1)));
+        turns.ask(&key(0), same("small"), rank(0, 0));
+        assert!(!turns.ask(&key(MADE), same("small"), rank(0, MADE)));
+        assert_eq!(turns.leave(&key(5)), [key(MADE)]);
     }
 
     #[test]

@@ -107,27 +107,27 @@ async fn made(plane: &Plane) -> Vec<String> {
     sets.iter().map(ResourceExt::name_any).collect()
 }
 
+/// Jobs are looked at by 16 workers, so that one may ask for its turn before those in front of it have.
+const MOST_MADE: usize = 33 + 15;
+
 /// A long queue costs little: what nobody could start yet is not made.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_jobs_that_ask_for_the_same_the_first_are_made_and_all_have_their_turn() {
     let plane = Plane::with_node(&[("cpu", "2"), ("memory", "64Gi"), ("pods", "100")]).await;
     plane.run_controllers();
     let name = |number: usize| format!("job-{number:02}");
-    for number in 0..40 {
+    for number in 0..60 {
         let job = train_job(&name(number)).nodes(2).cpus(1).build();
         plane.create(&job).await;
     }
     plane.node.running("job-00-node-0", 1).await;
-    let want: Vec<String> = (0..33).map(name).collect();
-    let exactly = || async {
+    let first = || async {
         let made = made(&plane).await;
-        if made == want {
-            Ok(())
-        } else {
-            Err(format!("{made:?}"))
-        }
+        let missing = (0..33).map(name).find(|name| !made.contains(name));
+        missing.map_or(Ok(()), Err)
     };
-    eventually("one runs and 32 wait with their objects", exactly).await;
+    eventually("one runs and 32 wait with their objects", first).await;
+    assert!(made(&plane).await.len() <= MOST_MADE);
     // Whoever asks for something else does not wait behind them, and nor does one that is more urgent.
     plane
         .create(&train_job("other").nodes(1).cpus(1).build())
@@ -145,29 +145,29 @@ async fn of_jobs_that_ask_for_the_same_the_first_are_made_and_all_have_their_tur
         plane.node.succeed("job-00-node-0", rank).await;
     }
     plane.node.running("urgent-node-0", 1).await;
-    assert!(!made(&plane).await.contains(&name(33)));
+    assert!(made(&plane).await.len() <= MOST_MADE + 2);
     for rank in 0..2 {
         plane.node.succeed("urgent-node-0", rank).await;
     }
-    for number in 1..40 {
+    for number in 1..60 {
         for rank in 0..2 {
             let job = format!("{}-node-0", name(number));
             plane.node.succeed(&job, rank).await;
         }
     }
     plane.node.succeed("other-node-0", 0).await;
-    for number in 0..40 {
+    for number in 0..60 {
         plane.until_condition(&name(number), "Complete").await;
     }
 }
 
-/// Jobs that are deleted, suspended or cannot be made while they wait hold up nobody behind them.
+/// Jobs that are deleted or suspended while they wait hold up nobody behind them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_leaves_the_line_makes_room_for_those_behind() {
     let plane = Plane::with_node(&[("cpu", "1"), ("memory", "64Gi"), ("pods", "100")]).await;
     plane.run_controllers();
     let name = |number: usize| format!("job-{number:02}");
-    for number in 0..36 {
+    for number in 0..60 {
         plane
             .create(&train_job(&name(number)).cpus(1).build())
             .await;
@@ -185,16 +185,17 @@ async fn whoever_leaves_the_line_makes_room_for_those_behind() {
     };
     until_made(32).await;
     let jobs: Api<TrainJob> = plane.api();
-    jobs.delete("job-05", &DeleteParams::default())
-        .await
-        .unwrap();
-    until_made(33).await;
+    for number in 1..20 {
+        let deleted = jobs.delete(&name(number), &DeleteParams::default()).await;
+        deleted.unwrap();
+        until_made(32 + number).await;
+    }
     let suspend = Patch::Merge(json!({ "spec": { "suspend": true } }));
-    jobs.patch("job-06", &PatchParams::default(), &suspend)
-        .await
-        .unwrap();
-    until_made(34).await;
-    assert!(!made(&plane).await.contains(&name(35)));
+    for number in 20..25 {
+        let suspended = jobs.patch(&name(number), &PatchParams::default(), &suspend);
+        suspended.await.unwrap();
+        until_made(32 + number).await;
+    }
 }
 
 /// What a tenant writes on their own job does not bring it before the jobs of others.
