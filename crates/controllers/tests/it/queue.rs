@@ -192,8 +192,8 @@ async fn whoever_leaves_the_line_makes_room_for_those_behind() {
     }
     let suspend = Patch::Merge(json!({ "spec": { "suspend": true } }));
     for number in 20..25 {
-        let suspended = jobs.patch(&name(number), &PatchParams::default(), &suspend);
-        suspended.await.unwrap();
+        let (job, how) = (name(number), PatchParams::default());
+        jobs.patch(&job, &how, &suspend).await.unwrap();
         until_made(32 + number).await;
     }
 }
