@@ -208,7 +208,22 @@ impl Maker {
         };
         let asked = turn::asked(job, &objects.job_set);
         let rank = turn::rank(job, &self.context.mirrors);
-        turns.ask(&ObjectKey::of(job), asked, rank)
+        let key = ObjectKey::of(job);
+        let may = turns.ask(&key, asked, rank);
+        // It may have left while this reconcile was under way, and nobody would tell of that again.
+        let newest = self.context.mirrors.train_jobs.get(&key);
+        let stays = newest
+            .is_some_and(|newest| newest.metadata.uid == job.metadata.uid && turn::waits(&newest));
+        if !stays {
+            self.leave(&key);
+        }
+        may && stays
+    }
+
+    /// Takes the job out of its line, and looks at those whose turn it is then.
+    fn leave(&self, key: &ObjectKey) {
+        let next = self.turns.iter().flat_map(|turns| turns.leave(key));
+        next.for_each(|next| self.queue.add(next));
     }
 }
 
@@ -268,8 +283,7 @@ async fn reconcile(maker: Arc<Maker>, key: ObjectKey) -> Result<Next> {
     let result = step(&maker, &job).await;
     if let Err(error) = &result {
         // Nobody waits behind one that cannot be made.
-        let next = maker.turns.iter().flat_map(|turns| turns.leave(&key));
-        next.for_each(|next| maker.queue.add(next));
+        maker.leave(&key);
         report::failure(context, CONTROLLER, reference(&*job), error);
         record(context, &job, error).await?;
     }

@@ -175,7 +175,7 @@ pub(crate) fn recall(turns: &Turns, mirrors: &Mirrors) {
 }
 
 /// Whether the job can be one that waits for its turn.
-fn waits(job: &TrainJob) -> bool {
+pub(super) fn waits(job: &TrainJob) -> bool {
     !job.is_finished() && !job.is_suspended() && job.metadata.deletion_timestamp.is_none()
 }
 

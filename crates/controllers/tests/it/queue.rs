@@ -119,8 +119,10 @@ async fn of_jobs_that_ask_for_the_same_the_first_are_made_and_all_have_their_tur
     for number in 0..60 {
         let job = train_job(&name(number)).nodes(2).cpus(1).build();
         plane.create(&job).await;
+        if number == 0 {
+            plane.node.running("job-00-node-0", 1).await;
+        }
     }
-    plane.node.running("job-00-node-0", 1).await;
     let first = || async {
         let made = made(&plane).await;
         let missing = (0..33).map(name).find(|name| !made.contains(name));
