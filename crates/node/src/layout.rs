@@ -12,6 +12,7 @@
 //! volumes/<namespace>/<claim>_<uid>/  persistent volume claims
 //! snapshots/<namespace>/<digest>/  folders of code, unpacked
 //! logs/<namespace>_<pod>_<uid>/<container>/<attempt>.log
+//! skeletons/<name>-<digest>/     folders that every container begins with, shared below the layers of all
 //! relay/control.sock             the agent's ear for reports of progress
 //! egress/                        the way out of pods: its keeper's lock and words
 //! deleted/<namespace>_<claim>_<uid>/  files of claims that were deleted, for a while
@@ -47,6 +48,12 @@ impl PodDir {
     pub(crate) fn quarantine(&self) -> PathBuf {
         let data_dir = self.0.parent().and_then(Path::parent);
         quarantine(data_dir.unwrap_or(&self.0))
+    }
+
+    /// Where what all containers begin with lies.
+    pub(crate) fn skeletons(&self) -> PathBuf {
+        let data_dir = self.0.parent().and_then(Path::parent);
+        data_dir.unwrap_or(&self.0).join("skeletons")
     }
 
     /// What the supervisor was told.

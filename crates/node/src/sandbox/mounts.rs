@@ -237,6 +237,12 @@ pub(crate) fn overlay(lower: &[PathBuf], upper: &Path, work: &Path) -> io::Resul
     };
     match lower {
         [only] if single(only) => set("lowerdir", only)?,
+        [upper, lower] if single(upper) && single(lower) => {
+            let mut both = upper.as_os_str().to_owned();
+            both.push(":");
+            both.push(lower);
+            set("lowerdir", Path::new(&both))?;
+        }
         // One key per layer, because a list of many is longer than the kernel takes.
         many => many.iter().try_for_each(|layer| set("lowerdir+", layer))?,
     }

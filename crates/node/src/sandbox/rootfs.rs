@@ -4,6 +4,7 @@
 //! cloned from it: whatever is mounted here goes away with the container.
 
 use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -19,6 +20,22 @@ use crate::sys::{NO_DEVICES, NO_EXECUTE, NO_SETUID, READ_ONLY};
 /// The host's folders that make up the host image. Links among them are copied as links.
 pub(crate) const SYSTEM: &[&str] = &[
     "bin", "etc", "lib", "lib32", "lib64", "libx32", "nix", "opt", "sbin", "usr",
+];
+
+/// Folders that programs expect, with their modes.
+const FOLDERS: &[(&str, u32)] = &[
+    ("tmp", 0o1777),
+    ("var", 0o755),
+    ("var/tmp", 0o1777),
+    ("proc", 0o755),
+    ("sys", 0o755),
+    ("dev", 0o755),
+    ("run", 0o755),
+    ("home", 0o755),
+    ("var/log", 0o755),
+    ("var/cache", 0o755),
+    ("var/lib", 0o755),
+    ("root", 0o700),
 ];
 
 /// Size of `/dev/shm` where the pod says nothing.
@@ -39,6 +56,7 @@ pub(crate) fn build(
     })?;
     let builder = Builder {
         container,
+        pod,
         directory: &directory,
         owner,
         identity,
@@ -46,15 +64,22 @@ pub(crate) fn build(
     match &container.root {
         Root::Layers { lower } => {
             let mapped = builder.map_layers(lower, "root");
-            let overlay = builder.overlay(mapped.as_deref().unwrap_or(lower), "root", &[])?;
-            Tree::open(&root, owner)
-                .and_then(|tree| tree.attach(&overlay, Path::new("/")))
-                .map_err(|source| Error::Overlay {
-                    lower: lower.clone(),
+            let overlay = builder.overlay(mapped.as_deref().unwrap_or(lower), "root")?;
+            attach(&overlay, &root, owner).map_err(|source| Error::Overlay {
+                lower: lower.clone(),
+                source,
+            })?;
+        }
+        // Where no layer can be laid, as below a folder that is itself one, the folders are made one by one.
+        Root::Host { .. } => {
+            let lower = builder.skeleton("root", FOLDERS)?;
+            if let Ok(overlay) = builder.overlay(std::slice::from_ref(&lower), "root") {
+                attach(&overlay, &root, owner).map_err(|source| Error::Overlay {
+                    lower: vec![lower],
                     source,
                 })?;
+            }
         }
-        Root::Host { .. } => {}
     }
     // Opened after the overlay is there, which it must see.
     let tree = Tree::open(&root, owner).map_err(|source| Error::Prepare {
@@ -73,8 +98,13 @@ pub(crate) fn build(
     Ok(root)
 }
 
+fn attach(overlay: &OwnedFd, root: &Path, owner: (u32, u32)) -> io::Result<()> {
+    Tree::open(root, owner)?.attach(overlay, Path::new("/"))
+}
+
 struct Builder<'a> {
     container: &'a ContainerSpec,
+    pod: &'a crate::layout::PodDir,
     directory: &'a Path,
     owner: (u32, u32),
     identity: Identity,
@@ -97,7 +127,7 @@ impl Builder<'_> {
                 tree.link(&target, &to)
                     .map_err(|source| Error::Target { target, source })?;
             } else if metadata.is_dir() {
-                match self.overlay(std::slice::from_ref(&lower), name, &writable(&lower)) {
+                match self.overlay(&self.with_owners(&lower)?, name) {
                     Ok(overlay) => {
                         tree.attach(&overlay, &target)
                             .map_err(|source| Error::Overlay {
@@ -133,7 +163,7 @@ impl Builder<'_> {
         let name = path.to_string_lossy().replace('/', "_");
         let lower = [path.to_owned()];
         let mapped = self.map_layers(&lower, &name);
-        match self.overlay(mapped.as_deref().unwrap_or(&lower), &name, &[]) {
+        match self.overlay(mapped.as_deref().unwrap_or(&lower), &name) {
             Ok(overlay) => tree.attach(&overlay, path).map_err(|source| Error::Target {
                 target: path.to_owned(),
                 source,
@@ -169,7 +199,7 @@ impl Builder<'_> {
             return None;
         }
         let namespace = super::process::user_namespace(|pid| self.identity.apply(pid)).ok()?;
-        let place = self.directory.join("layers/lower").join(name);
+        let place = self.directory.join("lower").join(name);
         let map = |(index, layer): (usize, &PathBuf)| {
             let at = place.join(index.to_string());
             fs::create_dir_all(&at).ok()?;
@@ -184,22 +214,62 @@ impl Builder<'_> {
         lower.iter().enumerate().map(map).collect()
     }
 
-    /// A private writable layer over `lower`. Host folders belong to nobody in a container; those
-    /// named in `owned` are made its root's, so that it can put files of its own there.
-    fn overlay(&self, lower: &[PathBuf], name: &str, owned: &[PathBuf]) -> Result<OwnedFd> {
-        let layers = self.directory.join("layers").join(name);
-        let (upper, work) = (layers.join("upper"), layers.join("work"));
-        let prepare = || -> io::Result<()> {
-            own_directory(&upper, self.owner)?;
-            own_directory(&work, self.owner)?;
-            owned
-                .iter()
-                .try_for_each(|relative| own_directory(&upper.join(relative), self.owner))
+    /// A folder of the host as it is laid below a container. Host folders belong to nobody there; those in which
+    /// containers may make files are made its root's by a layer that they all share.
+    fn with_owners(&self, lower: &Path) -> Result<Vec<PathBuf>> {
+        let own = writable(lower);
+        if own.is_empty() {
+            return Ok(vec![lower.to_owned()]);
+        }
+        let own: Vec<(&str, u32)> = own
+            .iter()
+            .filter_map(|path| Some((path.to_str()?, 0o755)))
+            .collect();
+        Ok(vec![self.skeleton("usr", &own)?, lower.to_owned()])
+    }
+
+    /// A folder with these folders in it, which belong to a container's root. It is made once: some fifty folders for
+    /// each pod, made and removed, were a fifth of what starting it took.
+    fn skeleton(&self, name: &str, folders: &[(&str, u32)]) -> Result<PathBuf> {
+        let mut digest = DefaultHasher::new();
+        (self.owner, folders).hash(&mut digest);
+        let name = format!("{name}-{:016x}", digest.finish());
+        let place = self.pod.skeletons().join(&name);
+        if place.is_dir() {
+            return Ok(place);
+        }
+        // Whoever is second has made the same.
+        let draft = self.directory.join(&name);
+        let make = || -> io::Result<()> {
+            own_directory(&draft, self.owner)?;
+            for (folder, mode) in folders {
+                let folder = draft.join(folder);
+                own_directory(&folder, self.owner)?;
+                fs::set_permissions(&folder, fs::Permissions::from_mode(*mode))?;
+            }
+            fs::create_dir_all(self.pod.skeletons())?;
+            match fs::rename(&draft, &place) {
+                Err(_) if place.is_dir() => Ok(()),
+                renamed => renamed,
+            }
         };
-        prepare().map_err(|source| Error::Prepare {
-            path: upper.clone(),
+        make().map_err(|source| Error::Prepare {
+            path: place.clone(),
             source,
         })?;
+        Ok(place)
+    }
+
+    /// A private writable layer over `lower`.
+    fn overlay(&self, lower: &[PathBuf], name: &str) -> Result<OwnedFd> {
+        let upper = self.directory.join("layers").join(name);
+        let work = self.directory.join("work").join(name);
+        own_directory(&upper, self.owner)
+            .and_then(|()| own_directory(&work, self.owner))
+            .map_err(|source| Error::Prepare {
+                path: upper.clone(),
+                source,
+            })?;
         mounts::overlay(lower, &upper, &work).map_err(|source| Error::Overlay {
             lower: lower.to_vec(),
             source,
@@ -208,28 +278,11 @@ impl Builder<'_> {
 
     /// Folders that programs expect, and the one that the container starts in.
     fn folders(&self, tree: &Tree) -> Result<()> {
-        let make = |target: &str, mode| {
-            tree.directory_with_mode(Path::new(target), mode)
-                .map_err(|source| Error::Target {
-                    target: target.into(),
-                    source,
-                })
-        };
-        make("/tmp", 0o1777)?;
-        make("/var/tmp", 0o1777)?;
-        for target in [
-            "/proc",
-            "/sys",
-            "/dev",
-            "/run",
-            "/home",
-            "/var/log",
-            "/var/cache",
-            "/var/lib",
-        ] {
-            make(target, 0o755)?;
+        for (target, mode) in FOLDERS {
+            let target = Path::new("/").join(target);
+            tree.directory_with_mode(&target, *mode)
+                .map_err(|source| Error::Target { target, source })?;
         }
-        make("/root", 0o700)?;
         let target = &self.container.working_dir;
         let missing = tree
             .resolve(
