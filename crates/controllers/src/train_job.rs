@@ -203,7 +203,7 @@ struct Maker {
 impl Maker {
     /// Whether the objects of a job that has none yet are to be made now.
     fn may_make(&self, job: &TrainJob, objects: &astrago_plan::Plan) -> bool {
-        let Some(turns) = self.turns.as_ref().filter(|_| !job.is_suspended()) else {
+        let Some(turns) = self.turns.as_ref() else {
             return true;
         };
         let asked = turn::asked(job, &objects.job_set);

@@ -2,7 +2,8 @@
 //!
 //! A TrainJob that has to wait needs no JobSet, Jobs and pods yet. So a job is only made when few others of its namespace
 //! that ask for the very same wait before it. Nothing is lost by that: none of those behind could be started
-//! before its equals in front. And a queue of ten thousand jobs costs what ten thousand TrainJobs cost.
+//! before its equals in front. And a queue of ten thousand jobs costs what ten thousand TrainJobs cost. The same holds
+//! for suspended jobs, which are a line of their own.
 //!
 //! What is kept here follows from the objects, and is built anew with every start.
 
@@ -52,6 +53,7 @@ struct Place {
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Asked {
     namespace: String,
+    suspended: bool,
     /// What its pods ask for, as text.
     pods: String,
 }
@@ -143,10 +145,9 @@ pub(crate) fn follow(turns: &Arc<Turns>, mirrors: &Mirrors, queue: &Arc<Queue>) 
     let of_jobs = leave.clone();
     mirrors.train_jobs.subscribe(move |change| {
         let Some(job) = change.latest() else { return };
-        let replaced = change
-            .old
-            .as_ref()
-            .is_some_and(|old| old.metadata.uid != job.metadata.uid);
+        let replaced = change.old.as_ref().is_some_and(|old| {
+            old.metadata.uid != job.metadata.uid || old.is_suspended() != job.is_suspended()
+        });
         if replaced || change.new.as_ref().is_none_or(|job| !waits(job)) {
             of_jobs(&ObjectKey::of(&**job));
         }
@@ -176,7 +177,7 @@ pub(crate) fn recall(turns: &Turns, mirrors: &Mirrors) {
 
 /// Whether the job can be one that waits for its turn.
 pub(super) fn waits(job: &TrainJob) -> bool {
-    !job.is_finished() && !job.is_suspended() && job.metadata.deletion_timestamp.is_none()
+    !job.is_finished() && job.metadata.deletion_timestamp.is_none()
 }
 
 /// Whether the pod has a place, or waits for something of its own.
@@ -216,6 +217,7 @@ pub(crate) fn asked(job: &TrainJob, set: &JobSet) -> Asked {
     let deadline = job.spec.active_deadline_seconds;
     Asked {
         namespace: job.namespace().unwrap_or_default(),
+        suspended: job.is_suspended(),
         pods: json!([parts, set.spec.startup_policy, deadline]).to_string(),
     }
 }
@@ -287,6 +289,7 @@ mod tests {
     fn same(pods: &str) -> Asked {
         Asked {
             namespace: "ns".to_owned(),
+            suspended: false,
             pods: pods.to_owned(),
         }
     }

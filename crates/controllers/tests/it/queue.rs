@@ -200,6 +200,38 @@ async fn whoever_leaves_the_line_makes_room_for_those_behind() {
     }
 }
 
+/// Suspended jobs are a line of their own: they hold up nobody, and whoever is resumed is made.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_suspended_job_costs_little_until_it_is_resumed() {
+    let plane = Plane::with_node(&[("cpu", "2"), ("memory", "64Gi"), ("pods", "100")]).await;
+    plane.run_controllers();
+    let name = |number: usize| format!("held-{number:02}");
+    for number in 0..60 {
+        let mut job = train_job(&name(number)).nodes(2).cpus(1).build();
+        job.spec.suspend = Some(true);
+        plane.create(&job).await;
+    }
+    for number in 0..60 {
+        plane.until_condition(&name(number), "Suspended").await;
+    }
+    assert!(made(&plane).await.len() <= MOST_MADE);
+    plane
+        .create(&train_job("free").nodes(2).cpus(1).build())
+        .await;
+    plane.node.running("free-node-0", 1).await;
+    let jobs: Api<TrainJob> = Api::namespaced(plane.client.clone(), "default");
+    let resume = Patch::Merge(json!({ "spec": { "suspend": false } }));
+    let parameters = PatchParams::default();
+    jobs.patch(&name(59), &parameters, &resume).await.unwrap();
+    for rank in 0..2 {
+        plane.node.succeed("free-node-0", rank).await;
+    }
+    for rank in 0..2 {
+        plane.node.succeed("held-59-node-0", rank).await;
+    }
+    plane.until_condition(&name(59), "Complete").await;
+}
+
 /// What a tenant writes on their own job does not bring it before the jobs of others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_priority_counts_only_as_far_as_the_namespace_allows() {
