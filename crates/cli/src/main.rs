@@ -12,6 +12,7 @@ mod config;
 mod definitions;
 mod exit;
 mod folder;
+mod health;
 mod output;
 mod server;
 mod tls;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -123,6 +124,15 @@ pub(crate) async fn controllers(arguments: &ControllersAlone) -> Result<()> {
         });
     }
     let stopped = stop_signal()?;
+    if let Some(address) = arguments.health_listen {
+        let listener = TcpListener::bind(address)
+            .await
+            .with_context(|| format!("failed to listen on {address}"))?;
+        output::write(&format!("ready: http://{}\n", listener.local_addr()?))?;
+        let router = crate::health::router(client.clone(), Arc::clone(&options.metrics));
+        let serving = astrago_net::serve(listener, None, move |_| router.clone(), stopped.clone());
+        tokio::spawn(serving);
+    }
     astrago_controllers::run(client, options, stopped).await;
     Ok(())
 }

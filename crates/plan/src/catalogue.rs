@@ -41,25 +41,13 @@ const YAML: &[BuiltInRuntime] = catalogue![
     "xgboost-distributed",
 ];
 
-/// Second names, for those who look for the framework: the second name, and the runtime.
-const ALIASES: &[(&str, &str)] = &[("horovod", "horovod-distributed")];
-
 static RUNTIMES: LazyLock<Vec<ClusterTrainingRuntime>> = LazyLock::new(|| {
     let read = |runtime: &BuiltInRuntime| -> ClusterTrainingRuntime {
         // By way of a value: a second set of deserializers for all of Kubernetes' types would be 4 MB of code.
         let value: Value = crate::yaml::from_str(runtime.yaml).expect("a test reads every one");
         serde_json::from_value(value).expect("a test reads every one")
     };
-    let mut all: Vec<ClusterTrainingRuntime> = YAML.iter().map(read).collect();
-    for (alias, name) in ALIASES {
-        let original = YAML.iter().find(|runtime| runtime.name == *name);
-        all.extend(original.map(read).map(|mut runtime| {
-            runtime.metadata.name = Some((*alias).to_owned());
-            runtime
-        }));
-    }
-    all.sort_by(|left, right| left.metadata.name.cmp(&right.metadata.name));
-    all
+    YAML.iter().map(read).collect()
 });
 
 /// The runtimes that `astrago up` installs and `astrago preview` knows, by name.
@@ -86,7 +74,6 @@ mod tests {
             .map(|entry| entry.unwrap())
             .filter(|entry| entry.path().join("runtime.yaml").exists())
             .map(|entry| entry.file_name().into_string().unwrap())
-            .chain(ALIASES.iter().map(|(alias, _)| (*alias).to_owned()))
             .collect();
         want.sort();
         let got: Vec<&str> = built_in_runtimes()

@@ -179,7 +179,7 @@ mod tests {
                 Some("tensorflow-distributed"),
                 Some("tensorflow-runtime"),
             ),
-            ("horovod", Some("horovod"), None),
+            ("horovod", Some("horovod-distributed"), None),
             ("jax", Some("jax-distributed"), None),
             ("caffe", None, None),
         ] {

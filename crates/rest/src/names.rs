@@ -10,6 +10,10 @@ pub(crate) const USER: &str = "astrago.io/user";
 pub(crate) const USER_NAMESPACE: &str = "astrago.io/user-namespace";
 /// Label on a namespace: it is the one that its user was given, and not another that they made.
 pub(crate) const HOME: &str = "astrago.io/home";
+/// Annotation on a namespace: the full name of the user that it was made for.
+pub(crate) const SUBJECT: &str = "astrago.io/subject";
+/// Annotation by which Kubernetes knows roles whose rules are not brought up to date.
+pub(crate) const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 /// Annotation on a token: what its user calls it.
 pub(crate) const TOKEN_NAME: &str = "astrago.io/token-name";
 /// Label: the framework that the form named.

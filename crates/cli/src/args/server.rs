@@ -326,6 +326,9 @@ pub(crate) struct ControllersAlone {
     /// Do not ask for the lease that keeps several copies from working at once
     #[arg(long)]
     pub(crate) no_leader_election: bool,
+    /// Address for /healthz, /readyz and /metrics, without TLS or tokens; there is none by default
+    #[arg(long, env = "ASTRAGO_HEALTH_LISTEN", value_name = "ADDR")]
+    pub(crate) health_listen: Option<SocketAddr>,
 }
 
 #[derive(Debug, Clone, Args)]

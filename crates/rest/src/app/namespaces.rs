@@ -13,7 +13,7 @@ use kube::{Api, ResourceExt};
 use super::{Error, Result, list, quotas};
 use crate::context::Context;
 use crate::form::name;
-use crate::identity::Caller;
+use crate::identity::{Access, Caller};
 use crate::model::{self, Refusal};
 use crate::names;
 use crate::world::Key;
@@ -127,7 +127,8 @@ pub(crate) async fn ensure(
     }
     let namespaces = &context.world.mirrors.namespaces;
     if let Some(known) = namespaces.get(&Key::new("", namespace)) {
-        return check_owner(&known, user);
+        check_owner(&known, user)?;
+        return finish(context, caller, &known).await;
     }
     if !caller.is_admin() && !is_natural(namespace, user) {
         return Err(Error::ForbiddenField {
@@ -147,6 +148,31 @@ pub(crate) async fn ensure(
         Purpose::Other
     };
     make(context, namespace, user, subject, purpose).await
+}
+
+/// So long after a namespace was made, the rights in it may still have to be given: whoever made it was stopped in between.
+/// Later their absence is somebody's decision.
+const UNFINISHED_SECONDS: i64 = 600;
+
+/// Gives the caller the rights in a namespace that was made for them a moment ago, where a crash kept them from it.
+async fn finish(context: &Context, caller: &Caller, namespace: &Namespace) -> Result<()> {
+    let made_for = namespace.annotations().get(names::SUBJECT);
+    let made_at = namespace
+        .creation_timestamp()
+        .map(|time| time.0.as_second());
+    let age = made_at.map(|made| context.now().as_second() - made);
+    if made_for != Some(&caller.user) || age.is_none_or(|age| age > UNFINISHED_SECONDS) {
+        return Ok(());
+    }
+    let name = namespace.name_any();
+    if context
+        .gate
+        .may(caller, &Access::jobs("create", &name))
+        .await?
+    {
+        return Ok(());
+    }
+    super::users::grant(context, &name, &caller.user).await
 }
 
 /// Makes a namespace for a user, or finds that it already is theirs.
@@ -172,6 +198,7 @@ pub(crate) async fn make(
         metadata: ObjectMeta {
             name: Some(namespace.to_owned()),
             labels: Some(labels),
+            annotations: Some([(names::SUBJECT.to_owned(), subject.to_owned())].into()),
             ..ObjectMeta::default()
         },
         ..Namespace::default()

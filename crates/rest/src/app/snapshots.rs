@@ -7,7 +7,7 @@ use std::path::Path;
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
@@ -223,9 +223,7 @@ pub(super) async fn adopt(context: &Context) -> Result<()> {
             let maps: Api<ConfigMap> = Api::namespaced(context.client.clone(), &namespace);
             let name = map.name_any();
             tracing::info!(name, namespace, "removing code that no job uses");
-            maps.delete(&name, &DeleteParams::default())
-                .await
-                .map_err(failed)?;
+            upkeep::delete_this(&maps, &map).await.map_err(failed)?;
             continue;
         }
         known.insert(place, map);

@@ -71,11 +71,12 @@ where
         let owner = jobs.get(&Key::new(&namespace, &job));
         let owner = owner.and_then(|job| job.uid());
         if let Some(owner) = owner_reference(&job, owner) {
-            let patch = Patch::Merge(json!({ "metadata": { "ownerReferences": [owner] } }));
-            api.patch(&name, &PatchParams::default(), &patch).await?;
+            let patch = json!({ "metadata": { "uid": object.uid(), "ownerReferences": [owner] } });
+            let patch = Patch::Merge(patch);
+            unless_gone(api.patch(&name, &PatchParams::default(), &patch).await)?;
         } else {
             tracing::info!(name, namespace, %kind, "removing what was made for a job that never came");
-            api.delete(&name, &DeleteParams::default()).await?;
+            delete_this(&api, &object).await?;
         }
     }
     Ok(())
@@ -93,18 +94,31 @@ where
         if !object.owner_references().is_empty() {
             continue;
         }
-        let this = Preconditions {
-            uid: object.uid(),
-            ..Preconditions::default()
-        };
-        let parameters = DeleteParams::default().preconditions(this);
-        match api.delete(&object.name_any(), &parameters).await {
-            Ok(_) => {}
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
-            Err(error) => return Err(error),
-        }
+        delete_this(&api, &object).await?;
     }
     Ok(())
+}
+
+/// Deletes an object, and never another that has its name by now.
+pub(super) async fn delete_this<K>(api: &Api<K>, object: &K) -> Result<(), kube::Error>
+where
+    K: Resource + Clone + fmt::Debug + DeserializeOwned,
+{
+    let this = Preconditions {
+        uid: object.uid(),
+        ..Preconditions::default()
+    };
+    let parameters = DeleteParams::default().preconditions(this);
+    unless_gone(api.delete(&object.name_any(), &parameters).await)
+}
+
+/// What is gone, or is another by now, needs nothing from us.
+fn unless_gone<T>(result: Result<T, kube::Error>) -> Result<(), kube::Error> {
+    match result {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Forgets what is too old, and then the oldest while there is too much.

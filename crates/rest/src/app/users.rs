@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, RoleBinding, RoleRef, Subject};
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::namespaces::Purpose;
@@ -193,9 +194,8 @@ pub(crate) async fn grant(context: &Context, namespace: &str, subject: &str) -> 
 /// Installs the role that users are bound to.
 pub(crate) async fn install_role(context: &Context) -> Result<()> {
     let roles: Api<ClusterRole> = Api::all(context.client.clone());
-    // On a cluster the administrator installs it, and we may not.
-    if matches!(roles.get_opt(USER_ROLE).await, Ok(Some(_))) {
-        return Ok(());
+    if let Ok(Some(role)) = roles.get_opt(USER_ROLE).await {
+        return update_role(context, &roles, &role).await;
     }
     let role = ClusterRole {
         metadata: ObjectMeta {
@@ -210,6 +210,31 @@ pub(crate) async fn install_role(context: &Context) -> Result<()> {
         roles.create(&PostParams::default(), &role).await,
         "install the role of users",
     )
+}
+
+/// Brings the rules of an older version up to date, as Kubernetes does with its own roles: unless they are said to be
+/// somebody else's. On a cluster they are the administrator's, and we may not.
+async fn update_role(
+    context: &Context,
+    roles: &Api<ClusterRole>,
+    role: &ClusterRole,
+) -> Result<()> {
+    let keeps = role
+        .annotations()
+        .get(names::AUTOUPDATE)
+        .map(String::as_str)
+        == Some("false");
+    let rules = user_rules();
+    if !context.manages_users || keeps || role.rules.as_ref() == Some(&rules) {
+        return Ok(());
+    }
+    let patch = Patch::Merge(json!({ "rules": rules }));
+    let updated = roles
+        .patch(USER_ROLE, &PatchParams::default(), &patch)
+        .await;
+    updated
+        .map(|_| ())
+        .map_err(|error| Error::cluster("update the role of users", error))
 }
 
 fn user_rules() -> Vec<PolicyRule> {

@@ -311,9 +311,9 @@ fn horovod_sizes_launcher_and_workers_apart() {
     assert_eq!(annotations["astrago.io/launcher-cpu"], "500m");
     assert_eq!(annotations["astrago.io/launcher-memory"], "1Gi");
     let spec = &made.train_job["spec"];
-    assert_eq!(spec["runtimeRef"]["name"], "horovod");
+    assert_eq!(spec["runtimeRef"]["name"], "horovod-distributed");
     assert_eq!(spec["trainer"]["resourcesPerNode"]["limits"]["cpu"], "4");
-    let runtime = astrago_plan::built_in_runtime("horovod").unwrap();
+    let runtime = astrago_plan::built_in_runtime("horovod-distributed").unwrap();
     let job = serde_json::from_value(made.train_job.clone()).unwrap();
     let preview = astrago_plan::preview(&job, runtime.into(), &astrago_plan::Options::default());
     let preview = preview.unwrap();

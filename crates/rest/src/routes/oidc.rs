@@ -72,7 +72,7 @@ async fn callback(
     let headers = [
         (
             SET_COOKIE,
-            super::people::cookie(&context, &token, SESSION_SECONDS),
+            super::people::cookie(&context, &headers, &token, SESSION_SECONDS),
         ),
         (
             SET_COOKIE,

@@ -39,6 +39,7 @@ async fn who_am_i(State(context): State<Arc<Context>>, caller: Caller) -> Answer
     responses((status = 200, body = WhoAmI), (status = "4XX", body = ErrorBody)))]
 async fn sign_in(
     State(context): State<Arc<Context>>,
+    headers: HeaderMap,
     Json(body): Json<SignIn>,
 ) -> Result<([(HeaderName, String); 1], Answer<WhoAmI>)> {
     let caller = match context.authentication {
@@ -54,14 +55,20 @@ async fn sign_in(
         return Err(Error::Unauthenticated);
     }
     Ok((
-        [(SET_COOKIE, cookie(&context, &body.token, 2_592_000))],
+        [(
+            SET_COOKIE,
+            cookie(&context, &headers, &body.token, 2_592_000),
+        )],
         Answer(users::who_am_i(&context, &caller)),
     ))
 }
 
 /// The cookie of a session.
-pub(super) fn cookie(context: &Context, token: &str, seconds: i64) -> String {
-    let behind_tls = context.oidc.as_ref().is_some_and(Oidc::is_secure);
+pub(super) fn cookie(context: &Context, headers: &HeaderMap, token: &str, seconds: i64) -> String {
+    // Whoever forges what a proxy says only keeps their own cookie to TLS.
+    let forwarded = headers.get("x-forwarded-proto");
+    let behind_tls = context.oidc.as_ref().is_some_and(Oidc::is_secure)
+        || forwarded.is_some_and(|scheme| scheme.as_bytes().eq_ignore_ascii_case(b"https"));
     let secure = if context.secure || behind_tls {
         "; Secure"
     } else {

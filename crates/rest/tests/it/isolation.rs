@@ -5,7 +5,7 @@ use astrago_testkit::eventually;
 use axum::http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Pod, Secret};
-use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding};
 use kube::api::{DeleteParams, ListParams, LogParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
@@ -299,4 +299,57 @@ async fn a_service_account_of_a_namespace_is_no_user_of_the_api() {
         site.get("/api/whoami", &token).await.status,
         StatusCode::UNAUTHORIZED
     );
+}
+
+/// Whoever made the namespace was stopped before they could give the rights in it.
+#[tokio::test]
+async fn a_namespace_that_was_made_without_its_rights_gets_them_with_the_next_job() {
+    let site = Site::start().await;
+    let kim = site.user("kim").await;
+    let lee = site.user("lee").await;
+    let bindings: Api<RoleBinding> = Api::namespaced(site.plane.client.clone(), "user-kim");
+    let delete = DeleteParams::default();
+    bindings.delete("astrago-user", &delete).await.unwrap();
+    let body = form_a("kim", "user-kim");
+    let lees = site.post("/api/trainjob/create", &lee, &body).await;
+    assert_eq!(lees.status, StatusCode::FORBIDDEN, "{lees:?}");
+    site.post("/api/trainjob/create", &kim, &body).await.ok();
+    assert!(bindings.get_opt("astrago-user").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn an_older_versions_rights_of_users_are_brought_up_to_date_unless_they_are_to_stay() {
+    let mut site = Site::start().await;
+    let roles: Api<ClusterRole> = Api::all(site.plane.client.clone());
+    let rules = roles.get("astrago-user").await.unwrap().rules;
+    for (autoupdate, want) in [("true", rules), ("false", None)] {
+        let patch = json!({
+            "metadata": { "annotations": { "rbac.authorization.kubernetes.io/autoupdate": autoupdate } },
+            "rules": null,
+        });
+        let patch = Patch::Merge(patch);
+        let parameters = PatchParams::default();
+        roles
+            .patch("astrago-user", &parameters, &patch)
+            .await
+            .unwrap();
+        site.restart_with(|_| {}).await;
+        let role = roles.get("astrago-user").await.unwrap();
+        let rules = role.rules.filter(|rules| !rules.is_empty());
+        assert_eq!(rules, want, "autoupdate: {autoupdate}");
+    }
+}
+
+#[tokio::test]
+async fn behind_a_proxy_with_tls_the_cookie_is_kept_to_tls() {
+    let site = Site::start().await;
+    let body = json!({ "token": ADMIN });
+    for (scheme, want) in [("http", false), ("https", true)] {
+        let headers = [("x-forwarded-proto", scheme)];
+        let answer = site
+            .send(Method::POST, "/api/session", "", Some(&body), &headers)
+            .await;
+        let cookie = answer.headers()["set-cookie"].to_str().unwrap();
+        assert_eq!(cookie.contains("; Secure"), want, "{scheme}: {cookie}");
+    }
 }
