@@ -212,8 +212,11 @@ impl Maker {
         let may = turns.ask(&key, asked, rank);
         // It may have left while this reconcile was under way, and nobody would tell of that again.
         let newest = self.context.mirrors.train_jobs.get(&key);
-        let stays = newest
-            .is_some_and(|newest| newest.metadata.uid == job.metadata.uid && turn::waits(&newest));
+        let stays = newest.is_some_and(|newest| {
+            newest.metadata.uid == job.metadata.uid
+                && newest.is_suspended() == job.is_suspended()
+                && turn::waits(&newest)
+        });
         if !stays {
             self.leave(&key);
         }
