@@ -355,6 +355,7 @@ mod tests {
         assert!(turns.ask(&other, same("large"), rank(0, 500)));
         let elsewhere = Asked {
             namespace: "elsewhere".to_owned(),
+            suspended: false,
             pods: "small".to_owned(),
         };
         assert!(turns.ask(&ObjectKey::new("elsewhere", "a"), elsewhere, rank(0, 501)));
