@@ -227,11 +227,17 @@ fn of_pod(spec: &PodSpec) -> serde_json::Value {
         let needs = containers.iter();
         needs
             .map(|container| {
-                json!([
-                    container.resources,
-                    container.ports,
-                    container.restart_policy
-                ])
+                // Only ports of the machine decide over a place. What the API server adds to the others would make
+                // a JobSet that is read differ from the one that was planned.
+                let ports = container.ports.iter().flatten();
+                let ports: Vec<_> = ports
+                    .filter(|port| port.host_port.is_some_and(|port| port != 0))
+                    .map(|port| {
+                        let protocol = port.protocol.as_deref().unwrap_or("TCP");
+                        json!([port.host_port, protocol, port.host_ip])
+                    })
+                    .collect();
+                json!([container.resources, ports, container.restart_policy])
             })
             .collect()
     };
