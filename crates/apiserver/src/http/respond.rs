@@ -101,7 +101,7 @@ fn row(call: &Call, object: &Object, now: Timestamp) -> Value {
         Some("Object") => Include::Object,
         _ => Include::Metadata,
     };
-    table::row(&call.kind.columns, call.view(object), include, now)
+    table::row(&call.kind.columns, &call.view(object), include, now)
 }
 
 /// `PartialObjectMetadata` of an object.

@@ -131,14 +131,11 @@ pub(crate) fn head(columns: &Columns, metadata: &Value, version: &str) -> Value 
 }
 
 /// The row of an object.
-pub(crate) fn row(columns: &Columns, object: Value, include: Include, now: Timestamp) -> Value {
-    let cells = columns.cells(&Row {
-        object: &object,
-        now,
-    });
+pub(crate) fn row(columns: &Columns, object: &Value, include: Include, now: Timestamp) -> Value {
+    let cells = columns.cells(&Row { object, now });
     match include {
         Include::None => json!({ "cells": cells }),
-        Include::Metadata => json!({ "cells": cells, "object": partial(&object) }),
+        Include::Metadata => json!({ "cells": cells, "object": partial(object) }),
         Include::Object => json!({ "cells": cells, "object": object }),
     }
 }

@@ -16,7 +16,7 @@ fn cells(columns: &Columns, mut object: Value) -> Vec<String> {
     let now = NOW.parse().unwrap();
     let head = head(columns, &json!({}), "meta.k8s.io/v1");
     let headers = head["columnDefinitions"].as_array().unwrap().len();
-    let row = row(columns, object, Include::Metadata, now);
+    let row = row(columns, &object, Include::Metadata, now);
     let cells = row["cells"].as_array().unwrap();
     assert_eq!(cells.len(), headers);
     cells
