@@ -10,6 +10,7 @@ pub(crate) mod metrics;
 pub(crate) mod negotiate;
 pub(crate) mod parameters;
 pub(crate) mod path;
+pub(crate) mod pieces;
 pub(crate) mod protobuf;
 pub(crate) mod respond;
 pub(crate) mod tls;

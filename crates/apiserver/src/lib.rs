@@ -39,4 +39,9 @@ pub mod internals {
     pub use crate::http::protobuf::decode as protobuf;
     pub use crate::kinds::builtin::{KindInfo, kinds};
     pub use crate::kinds::selector::{Fields, Labels};
+
+    /// A YAML document, if it is one and may be as large and deep.
+    pub fn yaml(body: &[u8]) -> Option<serde_json::Value> {
+        crate::http::decode::yaml(body).ok()
+    }
 }

@@ -166,6 +166,7 @@ pub(crate) async fn node(connection: &Connection, arguments: &NodeAlone) -> Resu
     log(&arguments.alone.logging)?;
     let client = cluster(arguments.alone.kubeconfig.as_deref()).await?;
     let data = DataDir::open(DataDir::locate(connection.data_dir.as_deref())?.join("node-alone"))?;
+    data.stay_out_of(&arguments.host_paths)?;
     let mut options = astrago_node::Options::new(data.path());
     if let Some(name) = &arguments.name {
         options.node_name.clone_from(name);

@@ -60,6 +60,7 @@ struct Stages {
 pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
     let tls = tls::config(&arguments.tls)?;
     check(arguments, tls.is_some())?;
+    data.stay_out_of(&arguments.host_paths)?;
     let rest_listener = bind(arguments.listen, "--listen").await?;
     let kube_listener = bind(arguments.kube_listen, "--kube-listen").await?;
     let scheme = if tls.is_some() { "https" } else { "http" };

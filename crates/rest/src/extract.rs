@@ -5,21 +5,26 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE};
 use axum::http::{HeaderMap, request::Parts};
+use bytes::BytesMut;
+use futures::StreamExt as _;
 use serde::de::DeserializeOwned;
 
 use crate::app::{Error, namespaces};
 use crate::context::{Authentication, Context};
 use crate::guard;
 use crate::identity::Caller;
+use crate::limits::{Kept, Share};
 use crate::world::Key;
 
 /// The largest body that is read. Training code has its own, smaller limit, so that a file that
 /// is a little too large is answered with the name of its field.
 pub(crate) const BODY_LIMIT: usize = 16 * 1024 * 1024;
+
+/// The largest body of somebody who is not known yet.
+const SIGN_IN_LIMIT: usize = 64 * 1024;
 
 /// The cookie in which the page keeps its token.
 pub(crate) const COOKIE_NAME: &str = "astrago_token";
@@ -75,14 +80,10 @@ pub(crate) fn cookie(headers: &HeaderMap, wanted: &str) -> Option<String> {
 /// A JSON body.
 pub(crate) struct Json<T>(pub(crate) T);
 
-impl<T, S> FromRequest<S> for Json<T>
-where
-    T: DeserializeOwned,
-    S: Send + Sync,
-{
+impl<T: DeserializeOwned> FromRequest<Arc<Context>> for Json<T> {
     type Rejection = Error;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Error> {
+    async fn from_request(request: Request, context: &Arc<Context>) -> Result<Self, Error> {
         let kind = request
             .headers()
             .get(CONTENT_TYPE)
@@ -95,9 +96,7 @@ where
         }) {
             return Err(Error::UnsupportedMediaType);
         }
-        let body = Bytes::from_request(request, state)
-            .await
-            .map_err(|_| Error::TooLarge(BODY_LIMIT))?;
+        let (body, _share) = whole(request, context).await?;
         if body.is_empty() {
             return Err(Error::Malformed(
                 "the body is empty and must be a JSON object".to_owned(),
@@ -108,6 +107,26 @@ where
         })?;
         Ok(Self(value))
     }
+}
+
+/// A whole body, and what it takes of what its sender may have under way. Who has not said who they are is here to sign in.
+async fn whole(request: Request, context: &Context) -> Result<(BytesMut, Option<Share>), Error> {
+    let caller = request.extensions().get::<Caller>();
+    let mut share = caller.map(|caller| context.limiter.share(caller, Kept::InMemory));
+    let limit = caller.map_or(SIGN_IN_LIMIT, |_| BODY_LIMIT);
+    let mut parts = request.into_body().into_data_stream();
+    let mut body = BytesMut::new();
+    while let Some(part) = parts.next().await {
+        let part = part.map_err(|_| Error::Malformed("the body ended too early".to_owned()))?;
+        if body.len() + part.len() > limit {
+            return Err(Error::TooLarge(limit));
+        }
+        if let Some(share) = &mut share {
+            share.grow(part.len()).map_err(Error::TooManyRequests)?;
+        }
+        body.extend_from_slice(&part);
+    }
+    Ok((body, share))
 }
 
 /// The `{name}` of a path. It becomes a part of an address of the API server, so nothing but a name

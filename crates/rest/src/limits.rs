@@ -2,7 +2,7 @@
 //! everybody else.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 
@@ -41,6 +41,65 @@ impl Default for Limits {
 pub(crate) struct Limiter {
     limits: Option<Limits>,
     buckets: Mutex<HashMap<(String, bool), Bucket>>,
+    under_way: Arc<UnderWay>,
+}
+
+/// The bytes of unfinished requests, by user.
+type UnderWay = Mutex<HashMap<(String, Kept), u64>>;
+
+/// Where the bytes of a request are until it is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kept {
+    /// What is made of them takes several times as much.
+    InMemory,
+    OnDisk,
+}
+
+impl Kept {
+    /// What one user may have there.
+    const fn most(self) -> u64 {
+        match self {
+            Self::InMemory => 32 << 20,
+            Self::OnDisk => 2 * crate::snapshot::MAX_BYTES,
+        }
+    }
+}
+
+/// What one request has of that, until it is dropped.
+pub(crate) struct Share {
+    all: Arc<UnderWay>,
+    /// Administrators are not limited.
+    key: Option<(String, Kept)>,
+    bytes: u64,
+}
+
+impl Share {
+    /// Takes more; when the user has too much already, tells after how many seconds to come back.
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), u64> {
+        let Some(key) = &self.key else { return Ok(()) };
+        let bytes = bytes as u64;
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = all.entry(key.clone()).or_default();
+        if *taken + bytes > key.1.most() {
+            return Err(1);
+        }
+        *taken += bytes;
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let Some(key) = &self.key else { return };
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(taken) = all.get_mut(key) {
+            *taken -= self.bytes;
+            if *taken == 0 {
+                all.remove(key);
+            }
+        }
+    }
 }
 
 struct Bucket {
@@ -56,6 +115,16 @@ impl Limiter {
         Self {
             limits,
             buckets: Mutex::default(),
+            under_way: Arc::default(),
+        }
+    }
+
+    /// What a request of somebody will have under way: nothing yet.
+    pub(crate) fn share(&self, caller: &Caller, kept: Kept) -> Share {
+        Share {
+            all: Arc::clone(&self.under_way),
+            key: (!caller.is_admin()).then(|| (caller.user.clone(), kept)),
+            bytes: 0,
         }
     }
 
@@ -122,6 +191,25 @@ mod tests {
             admin: false,
             credential: None,
         }
+    }
+
+    #[test]
+    fn what_a_user_has_under_way_is_limited_and_comes_back() {
+        let limiter = Limiter::new(None);
+        let (kim, lee) = (caller("kim", &[]), caller("lee", &[]));
+        let most = usize::try_from(Kept::InMemory.most()).unwrap();
+        let mut first = limiter.share(&kim, Kept::InMemory);
+        assert_eq!(first.grow(most), Ok(()));
+        let mut second = limiter.share(&kim, Kept::InMemory);
+        assert_eq!(second.grow(1), Err(1));
+        assert_eq!(limiter.share(&kim, Kept::OnDisk).grow(1), Ok(()));
+        assert_eq!(limiter.share(&lee, Kept::InMemory).grow(most), Ok(()));
+        let admin = caller("admin", &["system:masters"]);
+        assert_eq!(limiter.share(&admin, Kept::InMemory).grow(2 * most), Ok(()));
+        drop(first);
+        assert_eq!(second.grow(most), Ok(()));
+        drop(second);
+        assert!(limiter.under_way.lock().unwrap().is_empty());
     }
 
     #[test]

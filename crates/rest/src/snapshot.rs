@@ -4,7 +4,8 @@
 //! files alone (path, whether it can be executed, content), so the same folder has the same digest
 //! whatever program packed it, and whenever.
 
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::io::{self, Read};
 use std::path::{Component, Path};
@@ -22,6 +23,9 @@ pub const MAX_FILES: usize = 20_000;
 
 /// The longest path of a file.
 const MAX_PATH_BYTES: usize = 1024;
+
+/// The most bytes that an archive may have between two of its files.
+const MAX_HEADER_BYTES: u64 = 64 * 1024;
 
 /// The name of a snapshot: `sha256:` and 64 hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -88,15 +92,22 @@ impl Listing {
     }
 
     fn insert(&mut self, path: &str, file: File) -> Result<(), Error> {
+        self.expect(path, file.size)?;
+        self.bytes += file.size;
+        self.files.insert(path.to_owned(), file);
+        Ok(())
+    }
+
+    /// Refuses a file that cannot be added, before anybody reads it.
+    fn expect(&self, path: &str, size: u64) -> Result<(), Error> {
         check_path(path)?;
-        if self.bytes + file.size > MAX_BYTES {
+        if self.bytes.saturating_add(size) > MAX_BYTES {
             return Err(Error::TooLarge);
         }
         if self.files.len() >= MAX_FILES {
             return Err(Error::TooMany);
         }
-        self.bytes += file.size;
-        if self.files.insert(path.to_owned(), file).is_some() {
+        if self.files.contains_key(path) {
             return Err(Error::Twice(path.to_owned()));
         }
         Ok(())
@@ -112,19 +123,24 @@ impl Listing {
         Digest(hex::encode(hash.finalize()))
     }
 
-    /// Refuses a file whose path goes through another file.
+    /// Refuses a file whose path goes through another file, and more folders than it may have files: each is one on the
+    /// disk of every node, and none has to be in the archive.
     fn check(&self) -> Result<(), Error> {
         if self.files.is_empty() {
             return Err(Error::Empty);
         }
+        let mut folders = HashSet::new();
         for path in self.files.keys() {
-            let through = Path::new(path)
-                .ancestors()
-                .skip(1)
-                .filter_map(Path::to_str)
-                .find(|above| self.files.contains_key(*above));
-            if through.is_some() {
-                return Err(Error::Path(path.clone()));
+            for above in Path::new(path).ancestors().skip(1).filter_map(Path::to_str) {
+                if self.files.contains_key(above) {
+                    return Err(Error::Path(path.clone()));
+                }
+                if !folders.insert(above) {
+                    break;
+                }
+            }
+            if folders.len() > MAX_FILES {
+                return Err(Error::TooMany);
             }
         }
         Ok(())
@@ -144,45 +160,99 @@ pub enum Error {
     Kind(String),
     #[error("its files have more than {} MiB", MAX_BYTES / 1024 / 1024)]
     TooLarge,
-    #[error("it has more than {MAX_FILES} files")]
+    #[error("it has more than {MAX_FILES} files or folders")]
     TooMany,
     #[error("it has no files")]
     Empty,
 }
 
-/// Reads an archive from beginning to end and gives each file to `visit`. What is returned has been
-/// checked: plain files below one folder, and no more than a snapshot may have.
+/// Reads an archive from beginning to end and gives each file to `visit`, which reads as much of it as it likes. What is
+/// returned has been checked: plain files below one folder, and no more than a snapshot may have. Nothing is held but
+/// what `visit` holds: an archive of a few bytes may have files of many.
 pub fn read(
     archive: impl Read,
-    mut visit: impl FnMut(&str, bool, &[u8]) -> io::Result<()>,
+    mut visit: impl FnMut(&str, bool, &mut dyn Read) -> io::Result<()>,
 ) -> Result<Listing, Error> {
     // Padding and headers beside the files; beyond that an archive only wants to cost time.
     let limit = MAX_BYTES + MAX_FILES as u64 * 4096;
-    let mut archive = tar::Archive::new(GzDecoder::new(archive).take(limit));
+    let allowed = Cell::new(0);
+    let archive = Allowed {
+        from: GzDecoder::new(archive).take(limit),
+        left: &allowed,
+    };
+    let mut archive = tar::Archive::new(archive);
     let mut listing = Listing::default();
-    for entry in archive.entries()? {
+    let mut entries = archive.entries()?;
+    loop {
+        // A name that is too long for its header comes before it, and is read as a whole.
+        allowed.set(MAX_HEADER_BYTES);
+        let Some(entry) = entries.next() else { break };
         let mut entry = entry?;
+        allowed.set(limit);
         let kind = entry.header().entry_type();
         let path = String::from_utf8(entry.path_bytes().into_owned())
             .map_err(|error| Error::Path(String::from_utf8_lossy(error.as_bytes()).into_owned()))?;
         let path = path.trim_start_matches("./");
         if kind.is_dir() || kind.is_pax_global_extensions() {
+            io::copy(&mut entry, &mut io::sink())?;
             continue;
         }
         if !kind.is_file() {
             return Err(Error::Kind(path.to_owned()));
         }
-        if listing.bytes + entry.size() > MAX_BYTES {
-            return Err(Error::TooLarge);
-        }
+        listing.expect(path, entry.size())?;
         let executable = entry.header().mode()? & 0o111 != 0;
-        let mut content = Vec::new();
-        entry.read_to_end(&mut content)?;
-        listing.add(path, executable, &content)?;
-        visit(path, executable, &content)?;
+        let mut content = Hashed {
+            from: entry,
+            hash: Sha256::new(),
+            size: 0,
+        };
+        visit(path, executable, &mut content)?;
+        io::copy(&mut content, &mut io::sink())?;
+        let file = File {
+            executable,
+            size: content.size,
+            content: hex::encode(content.hash.finalize()),
+        };
+        listing.insert(path, file)?;
     }
     listing.check()?;
     Ok(listing)
+}
+
+/// Reads as much as is left.
+struct Allowed<'a, R> {
+    from: R,
+    left: &'a Cell<u64>,
+}
+
+impl<R: Read> Read for Allowed<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.left.get()).unwrap_or(usize::MAX);
+        if left == 0 && !buffer.is_empty() {
+            return Err(io::Error::other("a header of the archive is too long"));
+        }
+        let most = buffer.len().min(left);
+        let read = self.from.read(&mut buffer[..most])?;
+        self.left.set(self.left.get() - read as u64);
+        Ok(read)
+    }
+}
+
+/// Remembers the digest and the size of what was read through it.
+struct Hashed<R> {
+    from: R,
+    hash: Sha256,
+    size: u64,
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(buffer)?;
+        self.hash.update(&buffer[..read]);
+        self.size += read as u64;
+        Ok(read)
+    }
 }
 
 /// Packs files as a snapshot's archive: path, whether it can be executed, content.
@@ -268,6 +338,79 @@ mod tests {
         #[case] kind: tar::EntryType,
     ) {
         assert!(listing(&archive(path, kind)).is_err());
+    }
+
+    #[test]
+    fn little_that_becomes_much_is_refused_and_never_held() {
+        // A name and a file that are a thousand times as long as what is sent, and a hundred folders for each file.
+        let zeros = |size: u64, kind: tar::EntryType| {
+            let mut header = tar::Header::new_gnu();
+            header.set_path("x").unwrap();
+            header.set_entry_type(kind);
+            header.set_mode(0o644);
+            header.set_size(size);
+            header.set_cksum();
+            let encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            let mut builder = tar::Builder::new(encoder);
+            builder.append(&header, io::repeat(0).take(size)).unwrap();
+            builder.into_inner().unwrap().finish().unwrap()
+        };
+        for kind in [tar::EntryType::GNULongName, tar::EntryType::XHeader] {
+            let refused = listing(&zeros(1 << 20, kind));
+            assert!(matches!(refused, Err(Error::Read(_))), "{refused:?}");
+        }
+        let large = zeros(4 << 20, tar::EntryType::Regular);
+        assert_eq!(listing(&large).unwrap().bytes, 4 << 20);
+        let mut deep = Listing::default();
+        for number in 0..2_000 {
+            let path = format!("{number}/{}f", "a/".repeat(100));
+            deep.add(&path, false, b"").unwrap();
+        }
+        assert!(matches!(deep.check(), Err(Error::TooMany)));
+    }
+
+    /// Whatever somebody sends, it is read or refused, and what is read is plain files below one folder.
+    #[test]
+    fn any_bytes_are_a_snapshot_or_are_refused() {
+        use std::io::Write as _;
+
+        use rand::rngs::StdRng;
+        use rand::{RngExt as _, SeedableRng as _};
+        let files: [(&str, bool, &[u8]); 3] = [
+            ("train.py", false, b"a"),
+            ("pkg/run", true, b"b"),
+            (&"long/".repeat(40), false, b"c"),
+        ];
+        let packed = pack([
+            files[0],
+            files[1],
+            (&format!("{}c", files[2].0), false, b"c"),
+        ]);
+        let mut plain = Vec::new();
+        GzDecoder::new(&*packed.unwrap())
+            .read_to_end(&mut plain)
+            .unwrap();
+        let mut read_whole = 0;
+        for seed in 0..500 {
+            let mut random = StdRng::seed_from_u64(seed);
+            let mut bytes = plain.clone();
+            for _ in 0..random.random_range(0..4) {
+                let at = random.random_range(0..bytes.len());
+                bytes[at] = random.random();
+            }
+            bytes.truncate(random.random_range(0..=bytes.len()).max(512));
+            let mut encoder =
+                flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(&bytes).unwrap();
+            if let Ok(listing) = listing(&encoder.finish().unwrap()) {
+                read_whole += 1;
+                assert!(listing.files.keys().all(|path| check_path(path).is_ok()));
+            }
+        }
+        assert!(read_whole > 0);
+        for length in 0..200_u8 {
+            let _ = listing(&vec![length; usize::from(length)]);
+        }
     }
 
     #[test]

@@ -5,14 +5,20 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+
+use tokio::sync::Semaphore;
 
 use crate::snapshot::{self, Digest, Listing};
 
 /// The most bytes of archives that one namespace may have stored.
 const NAMESPACE_BYTES: u64 = 4 * 1024 * 1024 * 1024;
+
+/// So many archives are checked at a time.
+const CHECKS: usize = 2;
 
 /// How long a snapshot is kept that no job uses, at least: its job may be about to come.
 const GRACE: Duration = Duration::from_hours(1);
@@ -22,7 +28,7 @@ const GRACE: Duration = Duration::from_hours(1);
 pub(crate) enum Error {
     #[error("failed to use the folder of snapshots")]
     Disk(#[from] io::Error),
-    #[error("failed to understand the listing of a snapshot")]
+    #[error("failed to describe a snapshot")]
     Listing(#[from] serde_json::Error),
     #[error("it is not a snapshot")]
     Archive(#[source] snapshot::Error),
@@ -32,34 +38,47 @@ pub(crate) enum Error {
 
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// An upload on its way. Its file goes with it, also when whoever sends it goes away in the middle.
+pub(crate) struct Draft(PathBuf);
+
+impl Draft {
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // Unless it has become a snapshot.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
 /// The folder of all snapshots.
 #[derive(Clone)]
 pub(crate) struct Snapshots {
     folder: PathBuf,
+    /// Whoever checks an archive has one of these: that keeps a processor busy.
+    pub(crate) checks: Arc<Semaphore>,
 }
 
 impl Snapshots {
     pub(crate) fn new(folder: PathBuf) -> Self {
-        Self { folder }
+        let checks = Arc::new(Semaphore::new(CHECKS));
+        Self { folder, checks }
     }
 
     /// A file to receive an upload into, on the same file system; its name is no snapshot's.
-    pub(crate) fn draft(&self) -> Result<PathBuf> {
+    pub(crate) fn draft(&self) -> Result<Draft> {
         let folder = self.folder.join(".uploads");
         fs::create_dir_all(&folder)?;
-        Ok(folder.join(crate::random_text(20)))
+        Ok(Draft(folder.join(crate::random_text(20))))
     }
 
     /// Checks an uploaded archive and stores it, unless its content is there already. Reads the whole
-    /// archive: not for the async threads. The draft is gone afterwards.
-    pub(crate) fn store(&self, namespace: &str, draft: &Path) -> Result<(Digest, Listing)> {
-        let stored = self.check_and_store(namespace, draft);
-        // It was renamed, or is of no use.
-        let _ = fs::remove_file(draft);
-        stored
-    }
-
-    fn check_and_store(&self, namespace: &str, draft: &Path) -> Result<(Digest, Listing)> {
+    /// archive: not for the async threads.
+    pub(crate) fn store(&self, namespace: &str, draft: &Draft) -> Result<(Digest, Listing)> {
+        let draft = draft.path();
         let archive = BufReader::new(fs::File::open(draft)?);
         let listing = snapshot::read(archive, |_, _, _| Ok(())).map_err(Error::Archive)?;
         let digest = listing.digest();
@@ -74,21 +93,25 @@ impl Snapshots {
             return Err(Error::Full(taken));
         }
         fs::File::open(draft)?.sync_all()?;
+        let mut described = fs::File::create(&description)?;
+        described.write_all(&serde_json::to_vec(&listing)?)?;
+        described.sync_all()?;
         // The archive last: what has one is whole.
-        fs::write(&description, serde_json::to_vec(&listing)?)?;
         fs::rename(draft, &archive)?;
+        fs::File::open(&folder)?.sync_all()?;
         Ok((digest, listing))
     }
 
     /// The files of a snapshot of this namespace, if it is there. Who asks has a job in mind, so it
-    /// counts as young again.
+    /// counts as young again. One whose listing is damaged is not there, and may be stored again.
     pub(crate) fn find(&self, namespace: &str, digest: &Digest) -> Result<Option<Listing>> {
         let (archive, description) = self.paths(namespace, digest);
         if !archive.exists() || !description.exists() {
             return Ok(None);
         }
         fs::File::open(&archive)?.set_modified(SystemTime::now())?;
-        Ok(Some(serde_json::from_slice(&fs::read(description)?)?))
+        let listing: Option<Listing> = serde_json::from_slice(&fs::read(description)?).ok();
+        Ok(listing.filter(|listing| listing.digest() == *digest))
     }
 
     /// The archive of a snapshot.
@@ -161,7 +184,7 @@ mod tests {
         let snapshots = Snapshots::new(folder.path().join("snapshots"));
         let store = |namespace: &str, content: &[u8]| {
             let draft = snapshots.draft().unwrap();
-            fs::write(&draft, content).unwrap();
+            fs::write(draft.path(), content).unwrap();
             snapshots.store(namespace, &draft)
         };
         let archive = snapshot::pack([("train.py", false, b"print()".as_slice())]).unwrap();
@@ -185,6 +208,30 @@ mod tests {
     }
 
     #[test]
+    fn what_a_power_failure_left_of_a_snapshot_is_stored_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let snapshots = Snapshots::new(folder.path().to_owned());
+        let archive = snapshot::pack([("train.py", false, b"print()".as_slice())]).unwrap();
+        let store = || {
+            let draft = snapshots.draft().unwrap();
+            fs::write(draft.path(), &archive).unwrap();
+            snapshots.store("team", &draft)
+        };
+        let (digest, listing) = store().unwrap();
+        let other = snapshot::pack([("other.py", false, b"print()".as_slice())]).unwrap();
+        let other = snapshot::read(&*other, |_, _, _| Ok(())).unwrap();
+        for damage in [Vec::new(), serde_json::to_vec(&other).unwrap()] {
+            fs::write(snapshots.paths("team", &digest).1, damage).unwrap();
+            assert_eq!(snapshots.find("team", &digest).unwrap(), None);
+            assert_eq!(store().unwrap().1, listing);
+            assert_eq!(
+                snapshots.find("team", &digest).unwrap(),
+                Some(listing.clone())
+            );
+        }
+    }
+
+    #[test]
     fn what_no_job_uses_goes_when_it_is_old() {
         let folder = tempfile::tempdir().unwrap();
         let snapshots = Snapshots::new(folder.path().to_owned());
@@ -192,7 +239,7 @@ mod tests {
         for text in ["kept", "old", "young"] {
             let draft = snapshots.draft().unwrap();
             let archive = snapshot::pack([("train.py", false, text.as_bytes())]).unwrap();
-            fs::write(&draft, archive).unwrap();
+            fs::write(draft.path(), archive).unwrap();
             digests.push(snapshots.store("team", &draft).unwrap().0);
         }
         let yesterday = SystemTime::now() - Duration::from_hours(24);

@@ -139,9 +139,11 @@ async fn resource(
         lease: lease.clone(),
     };
     let response = perform(call, body, upgrade).await?;
+    let is_made = HttpBody::size_hint(response.body()).exact().is_some();
     Ok(match class {
-        Class::Request => response,
-        // A watch counts until its last byte is sent.
+        Class::Request if is_made => response,
+        // What is made while it is read counts until its last byte is sent.
+        Class::Request => holding(response, permit),
         Class::Watch => holding(leased(response, lease), permit),
     })
 }
@@ -156,7 +158,7 @@ async fn perform(
     }
     match call.verb {
         Verb::Get => verbs::get::get(&call).await,
-        Verb::List => verbs::list::list(&call).await,
+        Verb::List => verbs::list::list(call).await,
         Verb::Watch => verbs::watch::watch(call).await,
         Verb::Create => {
             let object = decode::object(&call.headers, &decode::read(body).await?)?;
@@ -172,7 +174,7 @@ async fn perform(
         Verb::Patch => verbs::patch::patch(&call, &decode::read(body).await?).await,
         Verb::Delete => verbs::delete::delete(&call, &decode::read(body).await?).await,
         Verb::DeleteCollection => {
-            verbs::delete::delete_collection(&call, &decode::read(body).await?).await
+            verbs::delete::delete_collection(call, &decode::read(body).await?).await
         }
     }
 }

@@ -1,13 +1,18 @@
 //! Turning stored objects into answers.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::response::Response;
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use http::{HeaderValue, header};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::http::negotiate::Output;
+use crate::http::pieces;
 use crate::kinds::conversion;
+use crate::kinds::registry::Kind;
 use crate::kinds::table::{self, Include};
 use crate::store::Object;
 use crate::verbs::call::Call;
@@ -15,7 +20,7 @@ use crate::verbs::call::Call;
 /// An answer with one object, in the form that the request asks for.
 pub(crate) fn object(call: &Call, object: &Object, warnings: &[String]) -> Response {
     let mut response = json_bytes(shown(call, object));
-    add_warnings(call, &mut response, warnings);
+    add_warnings(&call.kind, &mut response, warnings);
     response
 }
 
@@ -24,22 +29,17 @@ pub(crate) fn shown(call: &Call, object: &Object) -> Bytes {
     match call.output {
         Output::Json => conversion::rendered(&call.kind, object),
         Output::Metadata => partial(&call.view(object)).to_string().into(),
-        Output::Table(version) => {
-            let metadata = json!({ "resourceVersion": object.revision.to_string() });
-            table(call, &[call.view(object)], &metadata, version)
-                .to_string()
-                .into()
-        }
+        Output::Table(version) => table(call, object, version).to_string().into(),
     }
 }
 
-/// A list's bytes.
-pub(crate) fn list<'a>(
-    call: &Call,
-    objects: impl ExactSizeIterator<Item = &'a Object>,
+/// An answer with a list.
+pub(crate) fn list(
+    call: Call,
+    objects: Vec<Arc<Object>>,
     revision: u64,
     more: Option<(String, Option<usize>)>,
-) -> Bytes {
+) -> Response {
     let mut metadata = json!({ "resourceVersion": revision.to_string() });
     if let Some((token, remaining)) = more {
         metadata["continue"] = token.into();
@@ -47,42 +47,61 @@ pub(crate) fn list<'a>(
             metadata["remainingItemCount"] = remaining.into();
         }
     }
-    if let Output::Table(version) = call.output {
-        let objects: Vec<_> = objects.map(|object| call.view(object)).collect();
-        let table = table(call, &objects, &metadata, version);
-        return table.to_string().into();
-    }
-    let (kind, api_version) = match call.output {
-        Output::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1"),
-        _ => (call.kind.list_kind.as_str(), call.kind.api_version.as_str()),
-    };
-    let head = json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata }).to_string();
-    let items: Vec<Bytes> = objects.map(|object| shown(call, object)).collect();
-    let size = items.iter().map(|item| item.len() + 1).sum::<usize>() + head.len() + 16;
-    let mut body = BytesMut::with_capacity(size);
-    body.put(&head.as_bytes()[..head.len() - 1]);
-    body.put(&b",\"items\":["[..]);
-    for (index, item) in items.iter().enumerate() {
-        if index > 0 {
-            body.put_u8(b',');
+    let now = (call.core.options.clock)();
+    let (head, items) = match call.output {
+        Output::Table(version) => (table::head(&call.kind.columns, &metadata, version), "rows"),
+        Output::Metadata => {
+            let (kind, version) = ("PartialObjectMetadataList", "meta.k8s.io/v1");
+            (
+                json!({ "kind": kind, "apiVersion": version, "metadata": metadata }),
+                "items",
+            )
         }
-        body.put(&item[..]);
-    }
-    body.put(&b"]}"[..]);
-    body.freeze()
+        Output::Json => {
+            let (kind, version) = (&call.kind.list_kind, &call.kind.api_version);
+            (
+                json!({ "kind": kind, "apiVersion": version, "metadata": metadata }),
+                "items",
+            )
+        }
+    };
+    let head = head.to_string();
+    let mut begin = Some(format!("{},{items:?}:[", &head[..head.len() - 1]));
+    let mut objects = objects.into_iter();
+    let body = pieces::body(move |pieces| {
+        match &begin.take() {
+            Some(begin) => pieces.put(begin.as_bytes()),
+            None => pieces.put(b","),
+        }
+        if let Some(object) = objects.next() {
+            pieces.put_shared(match call.output {
+                Output::Table(_) => row(&call, &object, now).to_string().into(),
+                Output::Json | Output::Metadata => shown(&call, &object),
+            });
+        }
+        if objects.len() == 0 {
+            pieces.put(b"]}");
+        }
+        objects.len() > 0
+    });
+    typed(body, "application/json")
 }
 
-/// A Table of the objects; `metadata` is the list's.
-fn table(call: &Call, objects: &[Value], metadata: &Value, version: &str) -> Value {
+/// A Table of one object.
+fn table(call: &Call, object: &Object, version: &str) -> Value {
+    let metadata = json!({ "resourceVersion": object.revision.to_string() });
+    let mut table = table::head(&call.kind.columns, &metadata, version);
+    table["rows"] = json!([row(call, object, (call.core.options.clock)())]);
+    table
+}
+
+fn row(call: &Call, object: &Object, now: Timestamp) -> Value {
     let include = match call.parameters.include_object.as_deref() {
         Some("None") => Include::None,
         Some("Object") => Include::Object,
         _ => Include::Metadata,
     };
-    let now = (call.core.options.clock)();
-    let mut table = table::render(&call.kind.columns, objects, metadata, include, now);
-    table["apiVersion"] = version.into();
-    table
+    table::row(&call.kind.columns, &call.view(object), include, now)
 }
 
 /// `PartialObjectMetadata` of an object.
@@ -114,9 +133,8 @@ pub(crate) fn typed(body: impl Into<Body>, media: &'static str) -> Response {
 }
 
 /// `Warning` headers, which kubectl prints: the deprecation of the version, and what admission says.
-pub(crate) fn add_warnings(call: &Call, response: &mut Response, warnings: &[String]) {
-    let deprecation = call
-        .kind
+pub(crate) fn add_warnings(kind: &Kind, response: &mut Response, warnings: &[String]) {
+    let deprecation = kind
         .custom
         .as_ref()
         .and_then(|custom| custom.deprecation.as_ref());

@@ -120,33 +120,24 @@ impl Columns {
     }
 }
 
-/// A `meta.k8s.io/v1` Table of the objects; `metadata` is that of the list they come from.
-pub(crate) fn render<'a>(
-    columns: &Columns,
-    objects: impl IntoIterator<Item = &'a Value>,
-    metadata: &Value,
-    include: Include,
-    now: Timestamp,
-) -> Value {
-    let rows: Vec<_> = objects
-        .into_iter()
-        .map(|object| {
-            let mut row = json!({"cells": columns.cells(&Row { object, now })});
-            match include {
-                Include::None => {}
-                Include::Metadata => row["object"] = partial(object),
-                Include::Object => row["object"] = object.clone(),
-            }
-            row
-        })
-        .collect();
+/// What a Table says before its rows.
+pub(crate) fn head(columns: &Columns, metadata: &Value, version: &str) -> Value {
     json!({
         "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
+        "apiVersion": version,
         "metadata": metadata,
         "columnDefinitions": columns.definitions,
-        "rows": rows,
     })
+}
+
+/// The row of an object.
+pub(crate) fn row(columns: &Columns, object: &Value, include: Include, now: Timestamp) -> Value {
+    let cells = columns.cells(&Row { object, now });
+    match include {
+        Include::None => json!({ "cells": cells }),
+        Include::Metadata => json!({ "cells": cells, "object": partial(object) }),
+        Include::Object => json!({ "cells": cells, "object": object }),
+    }
 }
 
 fn partial(object: &Value) -> Value {

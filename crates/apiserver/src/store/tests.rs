@@ -139,7 +139,7 @@ impl Model {
 
     /// Follows the watch, or lists anew when it has fallen behind.
     fn watch(&mut self, store: &Store, watch: &mut Watch) {
-        let Ok(events) = watch.take() else {
+        let Ok(events) = watch.take(usize::MAX) else {
             let page = store
                 .list(RESOURCE, &Query::default())
                 .expect("the newest state");
@@ -468,7 +468,7 @@ fn a_full_disk_takes_nothing_from_watches_and_little_from_those_that_come_back()
             object = write(&store, "a", replace).await.unwrap();
             revisions.push(object.revision);
         }
-        let events = watch.take().expect("memory has all of it");
+        let events = watch.take(usize::MAX).expect("memory has all of it");
         let seen: Vec<u64> = events.iter().map(|event| event.object.revision).collect();
         assert_eq!(seen, revisions);
         let connection = rusqlite::Connection::open(directory.path().join("store.db")).unwrap();
@@ -481,7 +481,7 @@ fn a_full_disk_takes_nothing_from_watches_and_little_from_those_that_come_back()
         let store = open(directory.path(), options.limits);
         let recent = revisions[revisions.len() - 40];
         let mut watch = store.watch(&RESOURCE.into(), recent).unwrap();
-        assert_eq!(watch.take().unwrap().len(), 39);
+        assert_eq!(watch.take(usize::MAX).unwrap().len(), 39);
         assert!(store.watch(&RESOURCE.into(), revisions[0]).is_err());
     });
 }
@@ -506,7 +506,7 @@ fn what_a_failing_disk_called_synced_is_not_acknowledged() {
         }
         assert!(!store.is_writable());
         assert_eq!(store.count(RESOURCE), 0, "nobody may build upon it");
-        assert!(watch.take().unwrap().is_empty());
+        assert!(watch.take(usize::MAX).unwrap().is_empty());
         store.close().await;
         // It was on the disk this time, and is there after the start.
         let store = open(directory.path(), options.limits);

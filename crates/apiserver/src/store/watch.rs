@@ -45,8 +45,9 @@ impl Store {
 }
 
 impl Watch {
-    /// The events since the last call, without waiting.
-    pub fn take(&mut self) -> Result<Vec<Event>, Expired> {
+    /// The oldest events since the last call, without waiting: one, and more while there is room for their objects in so
+    /// many bytes. Nobody who takes them slowly keeps more than these from being forgotten.
+    pub fn take(&mut self, bytes: usize) -> Result<Vec<Event>, Expired> {
         self.wake.mark_unchanged();
         // Read before the shard: afterwards the cursor may be moved up to it, because every event of
         // this shard up to here has been applied.
@@ -55,9 +56,18 @@ impl Watch {
         let events = shard.events_after(self.cursor).ok_or(Expired {
             oldest: shard.compacted,
         })?;
-        let events: Vec<_> = events.cloned().collect();
+        let (mut taken, mut size) = (Vec::new(), 0);
+        for event in events {
+            if size >= bytes {
+                let last = taken.last().map_or(0, |last: &Event| last.object.revision);
+                self.cursor = self.cursor.max(last);
+                return Ok(taken);
+            }
+            size += event.object.json.len();
+            taken.push(event.clone());
+        }
         self.cursor = self.cursor.max(complete).max(shard.revision);
-        Ok(events)
+        Ok(taken)
     }
 
     /// Waits until there may be something to take.

@@ -120,10 +120,10 @@ pub(crate) async fn delete(call: &Call, body: &[u8]) -> Result<Response> {
     Ok(respond::object(call, &outcome.object, &[]))
 }
 
-pub(crate) async fn delete_collection(call: &Call, body: &[u8]) -> Result<Response> {
-    let options = Options::parse(call, body)?;
-    let selection = Selection::parse(call)?;
-    let page = selection.list(call, None, None, 0)?;
+pub(crate) async fn delete_collection(call: Call, body: &[u8]) -> Result<Response> {
+    let options = Options::parse(&call, body)?;
+    let selection = Selection::parse(&call)?;
+    let page = selection.list(&call, None, None, 0)?;
     let mut gone: Vec<Arc<Object>> = Vec::with_capacity(page.objects.len());
     for object in &page.objects {
         match remove(&call.core, &call.kind, &object.name, &options).await {
@@ -133,8 +133,7 @@ pub(crate) async fn delete_collection(call: &Call, body: &[u8]) -> Result<Respon
         }
     }
     let revision = call.core.store.revision();
-    let body = respond::list(call, gone.iter().map(|object| &**object), revision, None);
-    Ok(respond::json_bytes(body))
+    Ok(respond::list(call, gone, revision, None))
 }
 
 /// What a delete did: the object's last state, and whether it is gone or only marked.

@@ -1,6 +1,7 @@
 //! `list`: selectors, pages, and the meaning of `resourceVersion`.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::Response;
@@ -18,29 +19,28 @@ use crate::verbs::call::Call;
 /// How long a read waits for a revision that is still to come.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-pub(crate) async fn list(call: &Call) -> Result<Response> {
+pub(crate) async fn list(call: Call) -> Result<Response> {
     let parameters = &call.parameters;
     if parameters.send_initial_events.is_some() {
         return Err(ApiError::bad_request(
             "sendInitialEvents is forbidden for list",
         ));
     }
-    let selection = Selection::parse(call)?;
-    let start = start(call)?;
+    let selection = Selection::parse(&call)?;
+    let start = start(&call)?;
     if start.at.is_none() {
-        wait_for_revision(call).await?;
+        wait_for_revision(&call).await?;
     }
     let (at, after) = (start.at, start.after);
-    let page = selection.list(call, at, after, parameters.limit)?;
+    let page = selection.list(&call, at, after, parameters.limit)?;
     let token = match (page.more, page.objects.last()) {
         (true, Some(last)) => Some(token(page.revision, &last.name)),
         _ => None,
     };
-    let objects = page.objects.iter().map(|object| &**object);
     let more = token.map(|token| (token, page.remaining));
-    let body = respond::list(call, objects, page.revision, more);
-    let mut response = respond::json_bytes(body);
-    respond::add_warnings(call, &mut response, &[]);
+    let kind = Arc::clone(&call.kind);
+    let mut response = respond::list(call, page.objects, page.revision, more);
+    respond::add_warnings(&kind, &mut response, &[]);
     Ok(response)
 }
 

@@ -1,17 +1,19 @@
 //! `watch`: events as they happen, one JSON object per line.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use http::{HeaderValue, header};
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::list::{Selection, parse_revision, wait_for_revision};
 use crate::http::parameters::VersionMatch;
+use crate::http::pieces::{PIECE, Pieces};
 use crate::http::respond;
 use crate::status::{ApiError, Result};
 use crate::store::{Change, Event, Object, Watch};
@@ -29,18 +31,11 @@ pub(crate) async fn watch(call: Call) -> Result<Response> {
     let selection = Selection::parse(&call)?;
     let begin = Begin::of(&call)?;
     wait_for_revision(&call).await?;
-    let mut first = BytesMut::new();
-    let revision = match begin {
-        Begin::After(revision) => revision,
+    let (revision, initial, bookmark) = match begin {
+        Begin::After(revision) => (revision, Vec::new(), false),
         Begin::State { bookmark } => {
             let page = selection.list(&call, None, None, 0)?;
-            for object in &page.objects {
-                write_event(&call, &mut first, "ADDED", object);
-            }
-            if bookmark {
-                write_bookmark(&call, &mut first, page.revision, true);
-            }
-            page.revision
+            (page.revision, page.objects, bookmark)
         }
     };
     let store = &call.core.store;
@@ -48,9 +43,10 @@ pub(crate) async fn watch(call: Call) -> Result<Response> {
         Ok(source) => source,
         Err(expired) => {
             // As Kubernetes: the answer is 200, and the first event is the error.
-            let mut frame = BytesMut::new();
+            let mut frame = Pieces::default();
             write_error(&mut frame, &expired.into());
-            return Ok(stream_response(Body::from(frame.freeze())));
+            let frame = frame.take().unwrap_or_default();
+            return Ok(stream_response(Body::from(frame)));
         }
     };
     let timeout = call
@@ -66,7 +62,9 @@ pub(crate) async fn watch(call: Call) -> Result<Response> {
         call,
         selection,
         source,
-        first: Some(first.freeze()),
+        initial: initial.into_iter(),
+        initial_end: bookmark.then_some(revision),
+        frame: Pieces::default(),
         deadline: Instant::now() + Duration::from_secs(timeout),
         ended: false,
         ticker: {
@@ -129,7 +127,11 @@ struct State {
     call: Call,
     selection: Selection,
     source: Watch,
-    first: Option<Bytes>,
+    /// What there was at the beginning and is still to be sent.
+    initial: std::vec::IntoIter<Arc<Object>>,
+    /// The revision of the bookmark that follows it.
+    initial_end: Option<u64>,
+    frame: Pieces,
     bookmarks: bool,
     deadline: Instant,
     ticker: tokio::time::Interval,
@@ -139,43 +141,63 @@ struct State {
 impl State {
     /// The next frame to send, or `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
-        if let Some(first) = self.first.take()
-            && !first.is_empty()
-        {
-            return Some(first);
-        }
-        let mut frame = BytesMut::new();
-        while !self.ended {
-            match self.source.take() {
-                Err(expired) => {
-                    self.ended = true;
-                    write_error(&mut frame, &expired.into());
-                    return Some(frame.freeze());
-                }
-                Ok(events) => {
-                    for event in &events {
-                        self.write(&mut frame, event);
-                    }
-                }
+        loop {
+            if let Some(frame) = self.frame.take() {
+                return Some(frame);
             }
-            if !frame.is_empty() {
-                return Some(frame.freeze());
+            if self.ended {
+                return None;
+            }
+            if self.write_more() {
+                continue;
             }
             tokio::select! {
                 () = self.source.changed() => {}
                 _ = self.ticker.tick(), if self.bookmarks => {
-                    write_bookmark(&self.call, &mut frame, self.source.revision(), false);
-                    return Some(frame.freeze());
+                    write_bookmark(&self.call, &mut self.frame, self.source.revision(), false);
                 }
                 () = tokio::time::sleep_until(self.deadline) => return None,
                 () = self.call.core.stopping.cancelled() => return None,
             }
         }
-        None
+    }
+
+    /// Writes some of what there is to tell; false when that is nothing.
+    fn write_more(&mut self) -> bool {
+        let mut any = false;
+        while !self.frame.is_full()
+            && let Some(object) = self.initial.next()
+        {
+            any = true;
+            write_event(&self.call, &mut self.frame, "ADDED", &object);
+        }
+        if self.initial.len() > 0 {
+            return any;
+        }
+        if let Some(revision) = self.initial_end.take() {
+            any = true;
+            write_bookmark(&self.call, &mut self.frame, revision, true);
+        }
+        if any {
+            return true;
+        }
+        match self.source.take(PIECE) {
+            Err(expired) => {
+                self.ended = true;
+                write_error(&mut self.frame, &expired.into());
+                true
+            }
+            Ok(events) => {
+                for event in &events {
+                    self.write(event);
+                }
+                !events.is_empty()
+            }
+        }
     }
 
     /// Writes what the event means to this watch: objects enter and leave its selection.
-    fn write(&self, frame: &mut BytesMut, event: &Event) {
+    fn write(&mut self, event: &Event) {
         let inside = |object: &Object| {
             let namespace = self.call.namespace();
             (namespace.is_empty() || *object.name.namespace == *namespace)
@@ -183,32 +205,29 @@ impl State {
         };
         let before = event.previous.as_ref().filter(|previous| inside(previous));
         let after = event.change != Change::Deleted && inside(&event.object);
+        let (call, frame) = (&self.call, &mut self.frame);
         match (before, after) {
             (None, false) => {}
-            (None, true) => write_event(&self.call, frame, "ADDED", &event.object),
-            (Some(_), true) => write_event(&self.call, frame, "MODIFIED", &event.object),
+            (None, true) => write_event(call, frame, "ADDED", &event.object),
+            (Some(_), true) => write_event(call, frame, "MODIFIED", &event.object),
             (Some(_), false) if event.change == Change::Deleted => {
-                write_event(&self.call, frame, "DELETED", &event.object);
+                write_event(call, frame, "DELETED", &event.object);
             }
             (Some(previous), false) => {
                 let last = previous.at_revision(event.object.revision);
-                write_event(&self.call, frame, "DELETED", &last);
+                write_event(call, frame, "DELETED", &last);
             }
         }
     }
 }
 
-fn write_event(call: &Call, frame: &mut BytesMut, kind: &str, object: &Object) {
-    let body = respond::shown(call, object);
-    frame.reserve(body.len() + 40);
-    frame.put(&b"{\"type\":\""[..]);
-    frame.put(kind.as_bytes());
-    frame.put(&b"\",\"object\":"[..]);
-    frame.put(&body[..]);
-    frame.put(&b"}\n"[..]);
+fn write_event(call: &Call, frame: &mut Pieces, kind: &str, object: &Object) {
+    frame.put(format!("{{\"type\":{kind:?},\"object\":").as_bytes());
+    frame.put_shared(respond::shown(call, object));
+    frame.put(b"}\n");
 }
 
-fn write_bookmark(call: &Call, frame: &mut BytesMut, revision: u64, initial: bool) {
+fn write_bookmark(call: &Call, frame: &mut Pieces, revision: u64, initial: bool) {
     let mut metadata = json!({ "resourceVersion": revision.to_string() });
     if initial {
         metadata["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
@@ -229,14 +248,12 @@ fn write_bookmark(call: &Call, frame: &mut BytesMut, revision: u64, initial: boo
         }),
     };
     let line = json!({ "type": "BOOKMARK", "object": object });
-    frame.put(line.to_string().as_bytes());
-    frame.put_u8(b'\n');
+    frame.put(format!("{line}\n").as_bytes());
 }
 
-fn write_error(frame: &mut BytesMut, error: &ApiError) {
+fn write_error(frame: &mut Pieces, error: &ApiError) {
     let line = json!({ "type": "ERROR", "object": error.to_status() });
-    frame.put(line.to_string().as_bytes());
-    frame.put_u8(b'\n');
+    frame.put(format!("{line}\n").as_bytes());
 }
 
 fn stream_response(body: Body) -> Response {

@@ -473,3 +473,68 @@ async fn a_namespace_holds_only_so_much() {
         "what is deleted makes room"
     );
 }
+
+async fn ask(
+    plane: &Plane,
+    who: &Identity,
+    path: &str,
+    accept: &str,
+) -> http::Response<axum::body::Body> {
+    let request = http::Request::get(path).header("accept", accept);
+    let request = request.body(axum::body::Body::empty()).expect("a request");
+    let answer = tower::ServiceExt::oneshot(plane.server.local(who.clone()), request).await;
+    answer.expect("routers do not fail")
+}
+
+#[tokio::test]
+async fn lists_and_watches_that_nobody_reads_hold_no_copies_and_count() {
+    use http_body_util::BodyExt as _;
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut options = Plane::options(&directory);
+    options.limits.requests = 3;
+    let server = Server::open(options).await.expect("the server opens");
+    let plane = Plane { server, directory };
+    for number in 0..8 {
+        let map = json!({ "metadata": { "name": format!("m{number}") }, "data": { "a": "x".repeat(900_000) } });
+        assert_eq!(plane.post(MAPS, map).await.0, 201);
+    }
+    let admin = Identity::admin();
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    for (path, accept, items) in [
+        (MAPS.to_owned(), JSON, "items"),
+        (format!("{MAPS}?includeObject=Object"), table, "rows"),
+        (format!("{MAPS}?watch=true"), JSON, ""),
+        (format!("{MAPS}?watch=true&resourceVersion=1"), JSON, ""),
+    ] {
+        let mut body = ask(&plane, &admin, &path, accept).await.into_body();
+        let (mut read, mut largest) = (Vec::new(), 0);
+        while read.len() < 8 * 900_000 {
+            let frame = body.frame().await.expect("more").expect("a frame");
+            let data = frame.into_data().expect("data");
+            largest = largest.max(data.len());
+            read.extend_from_slice(&data);
+        }
+        assert!(largest < 1_000_000, "{path}: {largest} bytes at once");
+        if !items.is_empty() {
+            let rest = body.collect().await.expect("the rest").to_bytes();
+            read.extend_from_slice(&rest);
+            let list: Value = serde_json::from_slice(&read).expect("a list");
+            let count = list[items].as_array().map_or(0, Vec::len);
+            assert!(count >= 8, "{path}: {count}");
+        }
+    }
+    // They are under way until they are read.
+    let ann = Identity::user("ann", &[]);
+    let rights = json!({ "metadata": { "name": "ann" }, "subjects": [{ "kind": "User", "name": "ann" }],
+        "roleRef": { "kind": "ClusterRole", "name": "view", "apiGroup": "rbac.authorization.k8s.io" } });
+    let bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
+    assert_eq!(plane.post(bindings, rights).await.0, 201);
+    let mut unread = Vec::new();
+    for _ in 0..3 {
+        unread.push(ask(&plane, &ann, MAPS, JSON).await);
+    }
+    assert!(unread.iter().all(|answer| answer.status() == 200));
+    assert_eq!(ask(&plane, &ann, MAPS, JSON).await.status(), 429);
+    drop(unread);
+    assert_eq!(ask(&plane, &ann, MAPS, JSON).await.status(), 200);
+}

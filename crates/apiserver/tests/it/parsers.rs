@@ -44,6 +44,12 @@ fn any_object_can_be_patched_with_anything() {
 }
 
 #[test]
+fn any_document_is_read_or_refused() {
+    on_random_input(bodies::documents::run);
+    on_random_text(bodies::documents::run);
+}
+
+#[test]
 fn any_path_is_read_or_refused() {
     on_random_input(bodies::paths::run);
     on_random_text(bodies::paths::run);

@@ -38,7 +38,7 @@ pub(crate) async fn code(connection: &Connection, arguments: &Code) -> Result<()
             .create_new(true)
             .mode(if executable { 0o755 } else { 0o644 })
             .open(&target)?;
-        std::io::Write::write_all(&mut file, content)
+        std::io::copy(content, &mut file).map(drop)
     })
     .with_context(|| format!("failed to unpack the code into {}", folder.display()))?;
     let count = listing.files.len();

@@ -69,6 +69,24 @@ impl DataDir {
         Ok(data)
     }
 
+    /// Refuses folders of the machine, which jobs may mount, that hold this one or lie in it: it has everybody's secrets.
+    pub(crate) fn stay_out_of(&self, host_paths: &[PathBuf]) -> Result<()> {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let own = real(&self.path);
+        for path in host_paths {
+            let lent = real(path);
+            if own.starts_with(&lent) || lent.starts_with(&own) {
+                let (path, own) = (path.display(), own.display());
+                let words = format!(
+                    "--allow-host-path {path} would show {own}, where all tokens and files are kept, to every job"
+                );
+                let hint = "name the folders that jobs need, or another --data-dir";
+                return Err(Failure::theirs(words).hint(hint).into());
+            }
+        }
+        Ok(())
+    }
+
     /// As [`Self::open`], whatever is in the folder.
     pub(crate) fn lock(path: PathBuf) -> Result<Self> {
         std::fs::DirBuilder::new()

@@ -72,6 +72,14 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
             "tokens would travel in the clear",
         ),
         (["--tls-cert", "/nowhere/cert.pem"], "--tls-key"),
+        (
+            ["--allow-host-path", folder.path().to_str().unwrap()],
+            "where all tokens and files are kept",
+        ),
+        (
+            ["--allow-host-path", data.join("node").to_str().unwrap()],
+            "where all tokens and files are kept",
+        ),
     ] {
         let mut arguments = vec!["up", "--data-dir", data.to_str().unwrap()];
         arguments.extend(flags);

@@ -71,7 +71,9 @@ fn unpack(archive: &Path, folder: &Path) -> io::Result<()> {
         .create(parent)?;
     let draft = tempfile_name(folder);
     fs::DirBuilder::new().mode(0o755).create(&draft)?;
+    // On disk before it has its name: after a power failure whatever has it is trusted.
     let unpacked = unpack_into(BufReader::new(File::open(archive)?), &draft)
+        .and_then(|()| Ok(rustix::fs::syncfs(File::open(&draft)?)?))
         .and_then(|()| fs::rename(&draft, folder));
     if unpacked.is_err() {
         let _ = tree::remove(&draft);

@@ -10,6 +10,7 @@
 //! ordinary user may make too, and for `.wh..wh..opq` the attribute `opaque`, in both of the
 //! namespaces in which overlayfs may look for it.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
@@ -27,6 +28,10 @@ const WHITEOUT: &[u8] = b".wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
 /// Entries of one layer; each costs an inode whatever its size.
 const ENTRIES_MAX: u64 = 2_000_000;
+/// Bytes before an entry's content: its header, and names and attributes that are too long for it. They are held in memory.
+const HEADER_MAX: u64 = 1 << 20;
+/// Bytes of the names and attributes of directories, which are held until the end.
+const HELD_MAX: usize = 128 << 20;
 
 /// Unpacks an archive into an empty directory. Stops when more than `budget` bytes come out of
 /// it. Returns the number of bytes written.
@@ -36,25 +41,61 @@ pub(super) fn unpack(archive: impl Read, directory: &Path, budget: u64) -> Resul
     let mut layer = Layer {
         root,
         directories: Vec::new(),
+        held: 0,
         written: 0,
         budget,
         owns: rustix::process::geteuid().is_root(),
     };
-    let mut archive = Archive::new(archive);
-    for (count, entry) in (0..).zip(archive.entries()?) {
+    let allowed = Cell::new(0);
+    let mut archive = Archive::new(Allowed {
+        from: archive,
+        left: &allowed,
+    });
+    let mut entries = archive.entries()?;
+    for count in 0.. {
+        allowed.set(HEADER_MAX);
+        let Some(entry) = entries.next() else { break };
         if count >= ENTRIES_MAX {
             return Err(Error::TooMany);
         }
-        layer.entry(entry?)?;
+        let mut entry = entry?;
+        allowed.set(u64::MAX);
+        layer.entry(&mut entry)?;
+        // What is left of it counts as if it were written.
+        let left = layer.budget - layer.written;
+        if io::copy(&mut entry.take(left.saturating_add(1)), &mut io::sink())? > left {
+            return Err(Error::TooLarge);
+        }
     }
     layer.finish()?;
     Ok(layer.written)
+}
+
+/// Reads as much as is left.
+struct Allowed<'a, R> {
+    from: R,
+    left: &'a Cell<u64>,
+}
+
+impl<R: Read> Read for Allowed<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.left.get()).unwrap_or(usize::MAX);
+        if left == 0 && !buffer.is_empty() {
+            return Err(io::Error::other("a header of the archive is too long"));
+        }
+        let most = buffer.len().min(left);
+        let read = self.from.read(&mut buffer[..most])?;
+        self.left.set(self.left.get() - read as u64);
+        Ok(read)
+    }
 }
 
 struct Layer {
     root: OwnedFd,
     /// Directories get their mode and time last: the mode may forbid us to put files into them.
     directories: Vec<(PathBuf, Attributes)>,
+    /// The bytes of their names and attributes.
+    held: usize,
     written: u64,
     budget: u64,
     /// We may give files away to their owners.
@@ -70,19 +111,18 @@ struct Attributes {
 }
 
 impl Layer {
-    fn entry(&mut self, mut entry: Entry<'_, impl Read>) -> Result<()> {
+    fn entry(&mut self, entry: &mut Entry<'_, impl Read>) -> Result<()> {
         let path = inside(Path::new(OsStr::from_bytes(&entry.path_bytes())))?;
         let Some(name) = path.file_name().map(OsStr::to_owned) else {
             // The layer's own root: `./`.
-            let attributes = Attributes::of(&mut entry)?;
-            self.directories.push((path, attributes));
-            return Ok(());
+            let attributes = Attributes::of(entry)?;
+            return self.hold(path, attributes);
         };
         let parent = self.parent(&path)?;
         if let Some(hidden) = name.as_bytes().strip_prefix(WHITEOUT) {
             return self.whiteout(&parent, &path, &name, OsStr::from_bytes(hidden));
         }
-        let attributes = Attributes::of(&mut entry)?;
+        let attributes = Attributes::of(entry)?;
         let kind = entry.header().entry_type();
         make_way(&parent, &name, kind == EntryType::Directory)?;
         match kind {
@@ -91,10 +131,10 @@ impl Layer {
                     Ok(()) | Err(Errno::EXIST) => {}
                     Err(error) => return Err(error.into()),
                 }
-                self.directories.push((path, attributes));
+                self.hold(path, attributes)?;
             }
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
-                self.file(&parent, &name, &mut entry, &attributes)?;
+                self.file(&parent, &name, entry, &attributes)?;
             }
             EntryType::Symlink => {
                 let target = entry.link_name_bytes().ok_or(Error::NoTarget(path))?;
@@ -123,6 +163,18 @@ impl Layer {
             // Devices are left out on purpose; other types carry no file.
             _ => {}
         }
+        Ok(())
+    }
+
+    /// Remembers a directory until the end.
+    fn hold(&mut self, path: PathBuf, attributes: Attributes) -> Result<()> {
+        let extended = attributes.extended.iter();
+        let extended: usize = extended.map(|(key, value)| key.len() + value.len()).sum();
+        self.held += path.as_os_str().len() + extended;
+        if self.held > HELD_MAX {
+            return Err(Error::TooMany);
+        }
+        self.directories.push((path, attributes));
         Ok(())
     }
 

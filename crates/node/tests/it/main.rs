@@ -21,4 +21,5 @@ mod registry;
 mod reports;
 mod sandbox;
 mod services;
+mod shared;
 mod support;

@@ -647,6 +647,7 @@ fn everything_works_for_an_ordinary_user_too() {
         .args([
             "--test-threads=2",
             "sandbox::",
+            "shared::",
             "network::",
             "agent::",
             "reports::",

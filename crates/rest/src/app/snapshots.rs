@@ -1,16 +1,18 @@
 //! Folders of code: taking them, giving them to jobs, and back from the history.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::BufReader;
+use std::io::{self, BufReader};
 use std::path::Path;
 
 use bytes::Bytes;
+use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
+use tokio_util::io::ReaderStream;
 
 use super::belongings::owner_reference;
 use super::{Error, Result, jobs, namespaces, record, upkeep};
@@ -18,6 +20,7 @@ use crate::context::Context;
 use crate::form::code::{self, Files};
 use crate::form::{Code, Delivery, JobRequest, SCRIPTS, name};
 use crate::identity::{Access, Caller};
+use crate::limits::{Kept, Share};
 use crate::model::SnapshotInfo;
 use crate::names;
 use crate::snapshot::{self, Digest, Listing};
@@ -45,12 +48,13 @@ where
     let access = Access::jobs("create", namespace);
     context.gate.demand(caller, &access).await?;
     let draft = context.snapshots.draft().map_err(refused)?;
-    if let Err(error) = receive(body, &draft).await {
-        let _ = tokio::fs::remove_file(&draft).await;
-        return Err(error);
-    }
+    let mut share = context.limiter.share(caller, Kept::OnDisk);
+    receive(body, draft.path(), &mut share).await?;
+    // Nobody closes it, so that there is always a turn.
+    let turn = context.snapshots.checks.acquire().await;
     let (store, place) = (context.snapshots.clone(), namespace.to_owned());
     let stored = tokio::task::spawn_blocking(move || store.store(&place, &draft)).await;
+    drop((turn, share));
     let (digest, listing) = stored.map_err(Error::disk)?.map_err(refused)?;
     if !context.mounts_snapshots && !Delivery::fits_config_map(&listing) {
         return Err(Error::invalid("snapshot", Delivery::refusal(&listing)));
@@ -61,6 +65,7 @@ where
 async fn receive<E>(
     mut body: impl Stream<Item = Result<Bytes, E>> + Unpin,
     draft: &Path,
+    share: &mut Share,
 ) -> Result<()>
 where
     E: std::error::Error + Send + Sync + 'static,
@@ -72,6 +77,7 @@ where
         left = left.checked_sub(part.len() as u64).ok_or_else(|| {
             Error::TooLarge(usize::try_from(snapshot::MAX_BYTES).unwrap_or(usize::MAX))
         })?;
+        share.grow(part.len()).map_err(Error::TooManyRequests)?;
         file.write_all(&part).await.map_err(Error::disk)?;
     }
     file.flush().await.map_err(Error::disk)
@@ -96,12 +102,18 @@ pub(crate) async fn describe(
 }
 
 /// The code of a job as an archive, also when the job is gone.
-pub(crate) async fn code(context: &Context, caller: &Caller, key: &Key) -> Result<Vec<u8>> {
+pub(crate) async fn code(
+    context: &Context,
+    caller: &Caller,
+    key: &Key,
+) -> Result<BoxStream<'static, io::Result<Bytes>>> {
     let detail = jobs::show(context, caller, key).await?;
     let digest = detail.snapshot.and_then(|digest| digest.parse().ok());
     if let Some(digest) = digest {
         let archive = context.snapshots.archive(&key.namespace, &digest);
-        return tokio::fs::read(archive).await.map_err(Error::disk);
+        let file = tokio::fs::File::open(archive).await.map_err(Error::disk)?;
+        // Read as it is sent: it may be large, and many may ask for it.
+        return Ok(ReaderStream::new(file).boxed());
     }
     let text = match record::code_of(context, key).await {
         Some(text) => Some(text),
@@ -116,7 +128,8 @@ pub(crate) async fn code(context: &Context, caller: &Caller, key: &Key) -> Resul
         name: key.name.clone(),
         namespace: key.namespace.clone(),
     })?;
-    snapshot::pack([("train.py", false, text.as_bytes())]).map_err(Error::disk)
+    let archive = snapshot::pack([("train.py", false, text.as_bytes())]).map_err(Error::disk)?;
+    Ok(futures::stream::iter([Ok(archive.into())]).boxed())
 }
 
 /// Looks up the snapshot that a request names, in the request's own namespace and nowhere else, and
@@ -162,7 +175,9 @@ fn files(context: &Context, namespace: &str, digest: &Digest) -> Result<Files> {
     let archive = std::fs::File::open(archive).map_err(Error::disk)?;
     let mut files = BTreeMap::new();
     snapshot::read(BufReader::new(archive), |path, executable, content| {
-        files.insert(path.to_owned(), (executable, content.to_vec()));
+        let mut bytes = Vec::new();
+        content.read_to_end(&mut bytes)?;
+        files.insert(path.to_owned(), (executable, bytes));
         Ok(())
     })
     .map_err(Error::disk)?;

@@ -141,3 +141,37 @@ fn a_line_of_megabytes_is_passed_over() {
         Reading::default()
     );
 }
+
+/// Training code prints what it likes.
+#[test]
+fn any_line_is_read() {
+    use rand::rngs::StdRng;
+    use rand::{RngExt as _, SeedableRng as _};
+    const PARTS: [&str; 16] = [
+        "epoch",
+        "step",
+        "loss",
+        "=",
+        ":",
+        "/",
+        "[",
+        "]",
+        " ",
+        "1e999",
+        "-0",
+        "99999999999999999999",
+        "%",
+        "\u{1F600}",
+        "\0",
+        "|",
+    ];
+    for seed in 0..3_000 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let length = random.random_range(0..60);
+        let line: String = (0..length)
+            .map(|_| PARTS[random.random_range(0..PARTS.len())])
+            .collect();
+        let _ = super::read(&line);
+    }
+    let _ = super::read(&"epoch 1/2 loss=3 ".repeat(10_000));
+}

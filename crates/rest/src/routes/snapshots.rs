@@ -73,12 +73,12 @@ async fn describe(
     responses(
         (status = 200, body = Vec<u8>, content_type = "application/gzip"),
         (status = "4XX", body = ErrorBody)))]
-async fn code(OfJob(context, caller, key): OfJob) -> Result<([(HeaderName, String); 2], Vec<u8>)> {
+async fn code(OfJob(context, caller, key): OfJob) -> Result<([(HeaderName, String); 2], Body)> {
     let archive = snapshots::code(&context, &caller, &key).await?;
     let file = format!("attachment; filename=\"{}.tar.gz\"", key.name);
     let headers = [
         (CONTENT_TYPE, "application/gzip".to_owned()),
         (CONTENT_DISPOSITION, file),
     ];
-    Ok((headers, archive))
+    Ok((headers, Body::from_stream(archive)))
 }

@@ -1,7 +1,13 @@
 //! Too many requests of one user are refused, and others go on.
 
+use std::convert::Infallible;
+
 use astrago_rest::{Limit, Limits};
-use axum::http::{Method, StatusCode};
+use axum::body::Body;
+use axum::http::{Method, Request, StatusCode};
+use futures::{StreamExt as _, stream};
+use tokio::sync::oneshot;
+use tower::ServiceExt as _;
 
 use crate::harness::{ADMIN, Site, form_a};
 
@@ -40,4 +46,49 @@ async fn a_user_who_asks_too_much_is_told_when_to_come_back() {
     }
     site.plane.clock.advance(2);
     site.get("/api/trainjobs", &kim).await.ok();
+}
+
+/// A body of so many bytes that never ends, and the news that they were read.
+fn endless(bytes: usize) -> (Body, oneshot::Receiver<()>) {
+    let (tell, told) = oneshot::channel();
+    let begun = stream::iter([Ok::<_, Infallible>(vec![b' '; bytes])]);
+    let rest = stream::once(async move {
+        let _ = tell.send(());
+        std::future::pending().await
+    });
+    (Body::from_stream(begun.chain(rest)), told)
+}
+
+#[tokio::test]
+async fn what_users_send_without_end_is_bounded_together() {
+    let site = Site::start().await;
+    let (kim, lee) = (site.user("kim").await, site.user("lee").await);
+    let send = |path: &str, token: &str, body: Body| {
+        let request = Request::post(path)
+            .header("host", "localhost")
+            .header("authorization", format!("Bearer {token}"));
+        site.router.clone().oneshot(request.body(body).unwrap())
+    };
+    let create = "/api/trainjob/create";
+    let mut open = Vec::new();
+    for _ in 0..2 {
+        let (body, read) = endless(15 << 20);
+        open.push(tokio::spawn(send(create, &kim, body)));
+        read.await.unwrap();
+    }
+    let refused = send(create, &kim, endless(3 << 20).0).await.unwrap();
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    let other = send(create, &lee, Body::from("{}")).await.unwrap();
+    assert_eq!(other.status(), StatusCode::UNPROCESSABLE_ENTITY);
+    for request in open {
+        request.abort();
+        assert!(request.await.is_err_and(|error| error.is_cancelled()));
+    }
+    let again = send(create, &kim, Body::from("{}")).await.unwrap();
+    assert_eq!(again.status(), StatusCode::UNPROCESSABLE_ENTITY);
+    // Whoever has not said who they are sends a token and no more.
+    let stranger = send("/api/session", "", endless(100 << 10).0)
+        .await
+        .unwrap();
+    assert_eq!(stranger.status(), StatusCode::PAYLOAD_TOO_LARGE);
 }

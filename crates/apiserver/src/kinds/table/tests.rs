@@ -1,7 +1,7 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{Columns, Include, PLAIN, render};
+use super::{Columns, Include, PLAIN, head, row};
 use crate::kinds::builtin::find;
 
 fn builtin(group: &str, kind: &str) -> Columns {
@@ -14,9 +14,10 @@ fn cells(columns: &Columns, mut object: Value) -> Vec<String> {
     object["metadata"]["name"] = json!("x");
     object["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
     let now = NOW.parse().unwrap();
-    let table = render(columns, [&object], &json!({}), Include::Metadata, now);
-    let headers = table["columnDefinitions"].as_array().unwrap().len();
-    let cells = table["rows"][0]["cells"].as_array().unwrap();
+    let head = head(columns, &json!({}), "meta.k8s.io/v1");
+    let headers = head["columnDefinitions"].as_array().unwrap().len();
+    let row = row(columns, &object, Include::Metadata, now);
+    let cells = row["cells"].as_array().unwrap();
     assert_eq!(cells.len(), headers);
     cells
         .iter()

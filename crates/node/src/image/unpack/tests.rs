@@ -182,3 +182,36 @@ fn attributes_that_steer_overlayfs_are_dropped() {
     assert!(!names.contains("overlay"), "{names}");
     assert!(names.contains("user.note"), "{names}");
 }
+
+#[test]
+fn what_must_be_held_in_memory_is_bounded() {
+    let long = vec![b'a'; 2 << 20];
+    for kind in [EntryType::GNULongName, EntryType::XHeader] {
+        let (_directory, result) = Tar::new().add("x", kind, 0o644, "", &long).unpack();
+        let refused = result.unwrap_err();
+        let chain = format!("{refused:?}");
+        assert!(chain.contains("too long"), "{chain}");
+    }
+    // What a folder claims to contain is not written, and counts all the same.
+    let (_directory, result) = Tar::new()
+        .add("d/", EntryType::Directory, 0o755, "", &long)
+        .unpack();
+    assert!(matches!(result, Err(Error::TooLarge)), "{result:?}");
+    let mut layer = Layer {
+        root: rustix::fs::open("/", OFlags::PATH, Mode::empty()).unwrap(),
+        directories: Vec::new(),
+        held: HELD_MAX,
+        written: 0,
+        budget: 0,
+        owns: false,
+    };
+    let attributes = Attributes {
+        mode: 0,
+        owner: 0,
+        group: 0,
+        modified: 0,
+        extended: Vec::new(),
+    };
+    let held = layer.hold(PathBuf::from("a"), attributes);
+    assert!(matches!(held, Err(Error::TooMany)));
+}
