@@ -21,7 +21,10 @@ test('signs in with the organisation’s provider, back to the page that was ask
   server,
   browser,
 }) => {
-  const provider = new Provider({ sub: '1', email: 'dana@example.com', groups: ['ml-admins'] });
+  const dana = { user: 'dana@example.com', groups: ['ml-admins', 'system:masters'] };
+  const provider = new Provider({ sub: '1', email: dana.user }, (token) =>
+    server.trust(token, dana.user, dana.groups),
+  );
   await provider.start();
   const ports = [await freePort(), await freePort()] as const;
   const own = process.env['ASTRAGO_PAGE'] === 'vite' || !(await servesPage(server.address));
@@ -29,7 +32,7 @@ test('signs in with the organisation’s provider, back to the page that was ask
   const child = spawn(binary(), [
     ...['serve', '--listen', `127.0.0.1:${ports[0]}`, '--kubeconfig', join(server.directory, 'kubeconfig')],
     ...['--data-dir', join(server.directory, 'of-serve')],
-    ...['--oidc-issuer', provider.url, '--oidc-client-id', 'page', '--oidc-admin-group', 'ml-admins'],
+    ...['--oidc-issuer', provider.url, '--oidc-client-id', 'page'],
     ...['--public-url', origin],
   ]);
   await ready(child);

@@ -22,7 +22,11 @@ export class Provider {
   private readonly jwk: object;
   url = '';
 
-  constructor(private readonly claims: Record<string, unknown>) {
+  /** `issued` hears of every token before anybody has it. */
+  constructor(
+    private readonly claims: Record<string, unknown>,
+    private readonly issued: (token: string) => Promise<void>,
+  ) {
     const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
     this.key = privateKey;
     this.jwk = { ...publicKey.export({ format: 'jwk' }), kid: 'one', alg: 'RS256', use: 'sig' };
@@ -80,7 +84,9 @@ export class Provider {
           .digest('base64url');
         if (asked === undefined || proof !== asked.challenge || form.get('redirect_uri') !== asked.redirect)
           return json(400, { error: 'invalid_grant' });
-        return json(200, { token_type: 'Bearer', access_token: randomUUID(), id_token: this.token(asked) });
+        const token = this.token(asked);
+        await this.issued(token);
+        return json(200, { token_type: 'Bearer', access_token: randomUUID(), id_token: token });
       }
       default:
         return json(404, {});

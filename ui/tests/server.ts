@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { request } from 'node:https';
 import { homedir, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
@@ -66,6 +67,33 @@ export class Server {
     await this.stop();
     await this.page?.close();
     rmSync(this.directory, { recursive: true, force: true });
+  }
+
+  /** Has the API server take a token, as that of a cluster takes those of a provider that it is set up for. */
+  async trust(token: string, user: string, groups: string[]): Promise<void> {
+    const [host, port] = this.kubeAddress.split(':');
+    const secret = {
+      metadata: { generateName: 'of-a-provider-' },
+      type: 'astrago.io/token',
+      stringData: { token, user, groups: groups.join(',') },
+    };
+    const status = await new Promise<number | undefined>((resolve, reject) => {
+      const asked = request(
+        {
+          ...{ host, port, method: 'POST', path: '/api/v1/namespaces/kube-system/secrets' },
+          headers: { authorization: `Bearer ${this.token}`, 'content-type': 'application/json' },
+          // Its authority is its own, and nobody else listens there.
+          rejectUnauthorized: false,
+        },
+        (response) => {
+          response.resume();
+          resolve(response.statusCode);
+        },
+      );
+      asked.once('error', reject);
+      asked.end(JSON.stringify(secret));
+    });
+    if (status !== 201) throw new Error(`the API server answers ${status}`);
   }
 
   /** Calls the API as the administrator, or whoever has the token. */

@@ -102,10 +102,6 @@ fn provider(arguments: &Oidc) -> Result<Option<OidcOptions>> {
         }
         None => None,
     };
-    options.username_claim.clone_from(&arguments.username_claim);
-    options.groups_claim.clone_from(&arguments.groups_claim);
-    options.prefix.clone_from(&arguments.prefix);
-    options.admin_group.clone_from(&arguments.admin_group);
     Ok(Some(options))
 }
 

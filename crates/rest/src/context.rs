@@ -56,7 +56,7 @@ pub struct Options {
     pub private_webhooks: bool,
     /// Whether browsers reach this server over TLS, so that its cookies can be kept to that.
     pub secure: bool,
-    /// The provider that people sign in with, besides tokens.
+    /// The provider that browsers sign in with; its tokens are those that the API server takes.
     pub oidc: Option<OidcOptions>,
     /// Whether users and their tokens are the embedded API server's, for this API to manage.
     pub manages_users: bool,
@@ -204,10 +204,11 @@ impl Context {
     pub(crate) async fn caller(&self, token: &str) -> app::Result<Caller> {
         if token.starts_with(SESSION_PREFIX) {
             let session = self.history.session(token, self.now());
-            return session.map_err(Error::disk)?.ok_or(Error::Unauthenticated);
-        }
-        if let Some(oidc) = self.oidc.as_ref().filter(|oidc| oidc.is_of_issuer(token)) {
-            return oidc.caller(token, self.now()).await.map_err(Error::oidc);
+            let id_token = session.map_err(Error::disk)?;
+            return self
+                .gate
+                .caller(&id_token.ok_or(Error::Unauthenticated)?)
+                .await;
         }
         self.gate.caller(token).await
     }

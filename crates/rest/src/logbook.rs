@@ -17,14 +17,16 @@
 mod catch_up;
 mod curves;
 mod headline;
+mod lines;
 mod pieces;
 mod points;
 pub(crate) mod recorder;
 mod reports;
+mod resume;
 mod search;
 mod thinned;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -94,6 +96,8 @@ pub(crate) struct Logbook {
     live: Mutex<HashMap<String, Live>>,
     /// Wake those who follow a job, by its uid; there is one while somebody does.
     signs: Mutex<HashMap<String, watch::Sender<()>>>,
+    /// The ends that a full disk did not take.
+    ends: Mutex<HashSet<PathBuf>>,
 }
 
 /// A job whose log grows.
@@ -110,6 +114,7 @@ impl Logbook {
             root,
             live: Mutex::default(),
             signs: Mutex::default(),
+            ends: Mutex::default(),
         })
     }
 
@@ -269,7 +274,11 @@ impl Logbook {
     }
 
     pub(crate) fn remove(&self, uid: &str) {
-        if let Err(error) = std::fs::remove_dir_all(self.folder(uid))
+        let folder = self.folder(uid);
+        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        ends.retain(|end| !end.starts_with(&folder));
+        drop(ends);
+        if let Err(error) = std::fs::remove_dir_all(folder)
             && error.kind() != io::ErrorKind::NotFound
         {
             tracing::warn!(uid, %error, "failed to remove old logs");

@@ -247,10 +247,10 @@ pub(crate) struct Serve {
     pub(crate) logging: Logging,
 }
 
-/// The provider that people sign in with.
+/// The provider that browsers sign in with.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Oidc {
-    /// OpenID Connect provider to sign in with, as it stands in its tokens
+    /// OpenID Connect provider that browsers sign in with, the one whose tokens the API server of the cluster takes
     #[arg(id = "oidc_issuer", long = "oidc-issuer", env = "ASTRAGO_OIDC_ISSUER", value_name = "URL",
           requires_all = ["oidc_client_id", "public_url"])]
     pub(crate) issuer: Option<String>,
@@ -270,41 +270,6 @@ pub(crate) struct Oidc {
         value_name = "FILE"
     )]
     pub(crate) client_secret_file: Option<PathBuf>,
-    /// Claim that becomes the user's name
-    #[arg(
-        id = "oidc_username_claim",
-        long = "oidc-username-claim",
-        default_value = "email",
-        env = "ASTRAGO_OIDC_USERNAME_CLAIM",
-        value_name = "NAME"
-    )]
-    pub(crate) username_claim: String,
-    /// Claim that becomes the user's groups
-    #[arg(
-        id = "oidc_groups_claim",
-        long = "oidc-groups-claim",
-        default_value = "groups",
-        env = "ASTRAGO_OIDC_GROUPS_CLAIM",
-        value_name = "NAME"
-    )]
-    pub(crate) groups_claim: String,
-    /// Put before the names of users and groups
-    #[arg(
-        id = "oidc_prefix",
-        long = "oidc-prefix",
-        default_value = "",
-        env = "ASTRAGO_OIDC_PREFIX",
-        value_name = "TEXT"
-    )]
-    pub(crate) prefix: String,
-    /// Group whose members are administrators
-    #[arg(
-        id = "oidc_admin_group",
-        long = "oidc-admin-group",
-        env = "ASTRAGO_OIDC_ADMIN_GROUP",
-        value_name = "NAME"
-    )]
-    pub(crate) admin_group: Option<String>,
     /// Where browsers reach this server
     #[arg(long, env = "ASTRAGO_PUBLIC_URL", value_name = "URL")]
     pub(crate) public_url: Option<String>,

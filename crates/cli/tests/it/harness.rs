@@ -4,7 +4,7 @@
 pub(crate) mod cluster;
 pub(crate) mod kubeflow;
 mod pki;
-mod process;
+pub(crate) mod process;
 pub(crate) mod target;
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -2,6 +2,7 @@
 //! API server too.
 
 use std::collections::BTreeSet;
+use std::net::TcpStream;
 use std::process::Command;
 
 use k8s_openapi::api::{apps, core, networking, policy, rbac};
@@ -9,9 +10,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::harness::cluster::REPOSITORY;
+use crate::harness::cluster::{REPOSITORY, kubeconfig};
+use crate::harness::process::Process;
 use crate::harness::target::{Target, program};
-use crate::harness::{Up, has_kubectl};
+use crate::harness::{Up, astrago, exchange, has_kubectl};
 
 const OVERLAYS: [&str; 6] = [
     "kubeflow",
@@ -112,6 +114,92 @@ fn users_have_the_same_rights_on_a_cluster_as_on_one_machine() {
     assert_eq!(installed["rules"], deployed.unwrap()["rules"]);
 }
 
+/// The chart has the roles of kustomize; what differs is labels and the namespace.
+#[test]
+fn the_chart_gives_the_same_rights_as_kustomize() {
+    if !has_kubectl() {
+        return;
+    }
+    let path = format!("{REPOSITORY}/deploy/helm/astrago/templates/roles.yaml");
+    let chart = std::fs::read_to_string(path).unwrap();
+    let lines = chart.lines().filter(|line| !line.contains("{{"));
+    let chart = documents(&lines.collect::<Vec<_>>().join("\n"));
+    assert_eq!(rules(&chart), rules(&kustomize("kubeflow")));
+}
+
+/// What it keeps is on its volume, so that a second copy would know other sessions, folders and histories.
+#[test]
+fn the_server_is_one_copy_whose_logs_fit_on_its_volume() {
+    if !has_kubectl() {
+        return;
+    }
+    let objects = kustomize("kubeflow");
+    let server = objects
+        .iter()
+        .find(|object| object["kind"] == "StatefulSet");
+    let spec = &server.unwrap()["spec"];
+    assert_eq!(spec["replicas"], 1);
+    let container = &spec["template"]["spec"]["containers"][0];
+    let variables = container["env"].as_array().unwrap();
+    let logs = variables
+        .iter()
+        .find(|one| one["name"] == "ASTRAGO_HISTORY_SIZE");
+    let volume = &spec["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"];
+    let gibibytes = |size: &Value| -> u64 {
+        let size = size.as_str().and_then(|size| size.strip_suffix("Gi"));
+        size.unwrap().parse().unwrap()
+    };
+    assert!(gibibytes(&logs.unwrap()["value"]) < gibibytes(volume));
+}
+
+/// What deploy/ asks controllers that run alone for, and what the dashboard shows of them and of the server.
+#[test]
+fn controllers_that_run_alone_answer_probes_and_count_what_the_dashboard_shows() {
+    let up = Up::start(&["--no-node", "--no-auth"]);
+    let kubeconfig = kubeconfig(up.folder.path());
+    let mut command = astrago();
+    command.args([
+        "controllers",
+        "--health-listen",
+        "127.0.0.1:0",
+        "--kubeconfig",
+    ]);
+    let name = "controllers-alone";
+    let mut alone = Process::start(up.folder.path(), name, command.arg(kubeconfig));
+    let log = up.folder.path().join(format!("{name}.log"));
+    let address = alone.wait("that it listens", || {
+        let text = std::fs::read_to_string(&log).ok()?;
+        let (_, rest) = text.split_once("ready: http://")?;
+        rest.split_once('\n').map(|(address, _)| address.to_owned())
+    });
+    let get = |path: &str| {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+        exchange(&mut stream, &request).unwrap()
+    };
+    for path in ["/healthz", "/readyz"] {
+        assert!(get(path).starts_with("HTTP/1.1 200 "), "{path}");
+    }
+    let (_, server) = up.get("/metrics");
+    let counted = get("/metrics") + server.as_str().unwrap();
+    let dashboard = format!("{REPOSITORY}/deploy/helm/astrago/dashboard.json");
+    let dashboard = std::fs::read_to_string(dashboard).unwrap();
+    let words = dashboard.split(|c: char| !c.is_ascii_lowercase() && c != '_');
+    let shown: BTreeSet<&str> = words.filter(|word| word.starts_with("astrago_")).collect();
+    assert!(shown.len() > 5, "{shown:?}");
+    for name in shown {
+        assert!(
+            counted.contains(&format!("# TYPE {name} ")),
+            "{name}: {counted}"
+        );
+    }
+    up.freeze(true);
+    let answer = get("/readyz");
+    up.freeze(false);
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+}
+
 /// The API server of a cluster takes all of it, and the chart makes the same rights as kustomize.
 #[test]
 fn a_cluster_takes_the_manifests_and_the_chart() {
@@ -175,7 +263,22 @@ fn a_cluster_takes_the_manifests_and_the_chart() {
     let chart = format!("{REPOSITORY}/deploy/helm/astrago");
     let output = Command::new(program("helm"))
         .args(["template", "test", &chart, "--namespace", "astrago-system"])
-        .args(["--set", "ingress.enabled=true,controllers.enabled=true"])
+        .args([
+            "--set",
+            "ingress.enabled=true,controllers.enabled=true,dashboard.enabled=true",
+        ])
+        .args([
+            "--set",
+            "oidc.issuer=https://login.example.com,oidc.clientId=a,oidc.clientSecret=s",
+        ])
+        .args([
+            "--set",
+            "oidc.publicUrl=https://train.example.com,nodeSelector.pool=system",
+        ])
+        .args([
+            "--set",
+            "tolerations[0].operator=Exists,extraArgs[0]=--history-days=90",
+        ])
         .output()
         .unwrap();
     let rendered = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -188,18 +291,20 @@ fn a_cluster_takes_the_manifests_and_the_chart() {
     std::fs::write(&file, &rendered).unwrap();
     let taken = up.kubectl(&[&apply[..], &[file.to_str().unwrap()]].concat());
     assert!(taken.contains("statefulset.apps/astrago"), "{taken}");
-    let rules = |objects: &[Value]| -> BTreeSet<String> {
-        let roles = objects
-            .iter()
-            .filter(|object| object["kind"] == "ClusterRole");
-        roles
-            .map(|role| format!("{} {}", role["metadata"]["name"], role["rules"]))
-            .collect()
-    };
     assert_eq!(
         rules(&documents(&rendered)),
         rules(&kustomize("standalone"))
     );
+}
+
+/// The rules of all roles of the cluster.
+fn rules(objects: &[Value]) -> BTreeSet<String> {
+    let roles = objects
+        .iter()
+        .filter(|object| object["kind"] == "ClusterRole");
+    roles
+        .map(|role| format!("{} {}", role["metadata"]["name"], role["rules"]))
+        .collect()
 }
 
 fn kustomize(overlay: &str) -> Vec<Value> {

@@ -128,7 +128,13 @@ pub(crate) async fn ensure(
     let namespaces = &context.world.mirrors.namespaces;
     if let Some(known) = namespaces.get(&Key::new("", namespace)) {
         check_owner(&known, user)?;
-        return finish(context, caller, &known).await;
+        let access = Access::jobs("create", namespace);
+        if is_unfinished(context, &known, &caller.user)
+            && !context.gate.may(caller, &access).await?
+        {
+            super::users::grant(context, namespace, &caller.user).await?;
+        }
+        return Ok(());
     }
     if !caller.is_admin() && !is_natural(namespace, user) {
         return Err(Error::ForbiddenField {
@@ -151,28 +157,16 @@ pub(crate) async fn ensure(
 }
 
 /// So long after a namespace was made, the rights in it may still have to be given: whoever made it was stopped in between.
-/// Later their absence is somebody's decision.
-const UNFINISHED_SECONDS: i64 = 600;
+/// Later their absence is somebody's decision. A server that is not back within this time has lost its machine.
+const UNFINISHED_SECONDS: i64 = 3600;
 
-/// Gives the caller the rights in a namespace that was made for them a moment ago, where a crash kept them from it.
-async fn finish(context: &Context, caller: &Caller, namespace: &Namespace) -> Result<()> {
+/// Whether a namespace was made for somebody a moment ago, so that a crash may have kept their rights from them.
+fn is_unfinished(context: &Context, namespace: &Namespace, subject: &str) -> bool {
     let made_for = namespace.annotations().get(names::SUBJECT);
-    let made_at = namespace
-        .creation_timestamp()
-        .map(|time| time.0.as_second());
-    let age = made_at.map(|made| context.now().as_second() - made);
-    if made_for != Some(&caller.user) || age.is_none_or(|age| age > UNFINISHED_SECONDS) {
-        return Ok(());
-    }
-    let name = namespace.name_any();
-    if context
-        .gate
-        .may(caller, &Access::jobs("create", &name))
-        .await?
-    {
-        return Ok(());
-    }
-    super::users::grant(context, &name, &caller.user).await
+    let made_at = namespace.creation_timestamp();
+    let age = made_at.map(|time| context.now().as_second() - time.0.as_second());
+    made_for.is_some_and(|made_for| made_for == subject)
+        && age.is_some_and(|age| age <= UNFINISHED_SECONDS)
 }
 
 /// Makes a namespace for a user, or finds that it already is theirs.
@@ -213,7 +207,11 @@ pub(crate) async fn make(
                 .get(namespace)
                 .await
                 .map_err(|error| Error::cluster("read the namespace", error))?;
-            check_owner(&existing, user)
+            check_owner(&existing, user)?;
+            if is_unfinished(context, &existing, subject) {
+                super::users::grant(context, namespace, subject).await?;
+            }
+            Ok(())
         }
         Err(error) => Err(Error::cluster("create the namespace", error)),
     }

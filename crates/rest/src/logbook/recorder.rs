@@ -8,11 +8,11 @@
 //!
 //! # Guarantees
 //!
-//! A line is written once: a task that goes on after a break or a restart of this process skips
-//! as many lines as the file has.
+//! A line is written once: a task that goes on after a break or a restart of this process leaves out
+//! what the file has ([`resume`](super::resume)), also where the node has rotated the log meanwhile.
 //!
 //! Every log comes to its end: what a restart of this process interrupted is taken up again, and what
-//! nobody can read any more is closed as it is ([`catch_up`]).
+//! nobody can read or write any more is closed as it is, here and in [`catch_up`].
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{File, OpenOptions};
@@ -21,13 +21,14 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures::AsyncBufReadExt;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
 use kube::{Api, ResourceExt};
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::mpsc;
 
+use super::lines::Lines;
 use super::thinned::Point;
 use super::{Attempt, Live, Logbook, Metrics, POINTS, catch_up, line, points};
 use crate::app;
@@ -45,8 +46,8 @@ const GATHER: Duration = Duration::from_millis(500);
 /// How long a task waits before it takes up a broken stream.
 const RETRY: Duration = Duration::from_millis(300);
 
-/// A longer line is cut; it is data that somebody printed by mistake.
-const LONGEST_LINE: usize = 64 * 1024;
+/// A log that could not be read or written for so long is closed as it is, once its container or its job is over.
+const PATIENCE: SignedDuration = SignedDuration::from_secs(30);
 
 /// Runs until the context stops.
 pub(crate) async fn run(context: Arc<Context>) {
@@ -233,13 +234,6 @@ pub(crate) fn started(job: &Job) -> Vec<(Attempt, Arc<Pod>)> {
 async fn record(context: &Context, uid: &str, attempt: &Attempt, pod: &Pod) {
     let book = &context.logbook;
     book.begin(uid);
-    let mut file = match book.append(uid, attempt) {
-        Ok(file) => file,
-        Err(error) => {
-            tracing::error!(uid, %error, "failed to write the log; it is not recorded");
-            return;
-        }
-    };
     let pods: Api<Pod> =
         Api::namespaced(context.client.clone(), &pod.namespace().unwrap_or_default());
     let parameters = LogParams {
@@ -249,31 +243,58 @@ async fn record(context: &Context, uid: &str, attempt: &Attempt, pod: &Pod) {
         ..LogParams::default()
     };
     let name = pod.name_any();
-    // After some failures the next full look starts anew.
-    for _ in 0..100 {
-        let done = tokio::select! {
-            () = context.stop.cancelled() => return,
-            done = copy(context, &pods, &name, &parameters, &mut file, uid, attempt) => done,
+    let mut file = None;
+    let mut failing_since = None;
+    loop {
+        let done = match &mut file {
+            Some(file) => tokio::select! {
+                () = context.stop.cancelled() => return,
+                done = copy(context, &pods, &name, &parameters, file, uid, attempt) => done,
+            },
+            None => match book.append(uid, attempt) {
+                Ok(opened) => {
+                    file = Some(opened);
+                    continue;
+                }
+                Err(error) => Err(error),
+            },
         };
         match done {
-            Ok(()) => {
-                // A stream that ends before its container means that the node or the API server
-                // restarted.
-                if has_ended(context, pod, attempt) {
-                    book.complete(uid, attempt);
-                    return;
-                }
+            // A stream that ends before its container means that the node or the API server
+            // restarted.
+            Ok(()) if has_ended(context, pod, attempt) => {
+                book.complete(uid, attempt);
+                return;
+            }
+            Ok(()) => failing_since = None,
+            Err(_) if current(context, pod).is_none() => {
+                book.complete(uid, attempt);
+                return;
             }
             Err(error) => {
-                tracing::debug!(pod = pod.name_any(), %error, "log stream broke");
-                if current(context, pod).is_none() {
-                    book.complete(uid, attempt);
+                tracing::debug!(pod = name, %error, "log stream broke");
+                let since = *failing_since.get_or_insert_with(|| context.now());
+                if context.now().duration_since(since) >= PATIENCE {
+                    if has_ended(context, pod, attempt) || is_job_over(context, pod) {
+                        tracing::warn!(uid, pod = name, %error, "the log stays as far as it was read");
+                        book.complete(uid, attempt);
+                    }
+                    // Else the next full look starts anew.
                     return;
                 }
             }
         }
-        tokio::time::sleep(RETRY).await;
+        tokio::select! {
+            () = context.stop.cancelled() => return,
+            () = tokio::time::sleep(RETRY) => {}
+        }
     }
+}
+
+/// Whether the job of a pod is finished or gone; its node may be lost, and will never say how the pod ended.
+fn is_job_over(context: &Context, pod: &Pod) -> bool {
+    let job = Key::of_training_job(pod).and_then(|key| Job::find(&context.world.mirrors, &key));
+    job.is_none_or(|job| job.state().is_finished())
 }
 
 /// Copies what the file does not have yet.
@@ -292,8 +313,8 @@ async fn copy(
         .map_err(io::Error::other)?;
     let mut stream = Box::pin(stream);
     let mut lines = Lines::default();
-    let mut skip = file.lines;
     let book = &context.logbook;
+    let mut known = book.known(uid, attempt, file.lines)?;
     loop {
         let piece = stream.fill_buf().await?;
         let length = piece.len();
@@ -304,7 +325,8 @@ async fn copy(
             lines.push(piece)
         };
         stream.consume_unpin(length);
-        let mut kept = behind(&whole, &mut skip);
+        let unknown = known.without(&whole);
+        let mut kept = &*unknown;
         if !kept.is_empty() {
             file.write(kept)?;
             if told > 0 && kept.len() == whole.len() {
@@ -316,7 +338,7 @@ async fn copy(
             }
             file.grew(book, uid, attempt.worker, kept);
         }
-        if let Some(bar) = lines.drawing().filter(|_| skip == 0) {
+        if let Some(bar) = lines.drawing().filter(|_| known.is_none()) {
             file.drawn(book, uid, attempt.worker, context.now(), bar);
         }
         file.points.flush();
@@ -324,65 +346,6 @@ async fn copy(
             return Ok(());
         }
     }
-}
-
-/// Makes whole lines of what comes in pieces. A line that is too long becomes several, however it was cut.
-#[derive(Default)]
-struct Lines {
-    begun: Vec<u8>,
-    /// How much of what was begun [`drawing`](Self::drawing) has told.
-    told: usize,
-}
-
-impl Lines {
-    /// The lines that a piece completes.
-    fn push(&mut self, mut piece: &[u8]) -> Vec<u8> {
-        let mut whole = Vec::with_capacity(self.begun.len() + piece.len());
-        while !piece.is_empty() {
-            let end = memchr::memchr(b'\n', piece).map_or(piece.len(), |at| at + 1);
-            let end = end.min(LONGEST_LINE - self.begun.len());
-            self.begun.extend_from_slice(&piece[..end]);
-            piece = &piece[end..];
-            if self.begun.ends_with(b"\n") {
-                whole.append(&mut self.begun);
-                self.told = 0;
-            } else if self.begun.len() == LONGEST_LINE {
-                whole.extend(self.end());
-            }
-        }
-        whole
-    }
-
-    /// The newest whole drawing of a progress bar, which draws on its line again and again before that ends;
-    /// a carriage return ends a drawing.
-    fn drawing(&mut self) -> Option<&[u8]> {
-        let until = self.told + memchr::memrchr(b'\r', &self.begun[self.told..])?;
-        let before = memchr::memrchr(b'\r', &self.begun[..until]);
-        self.told = until + 1;
-        Some(&self.begun[before.map_or(0, |at| at + 1)..until])
-    }
-
-    /// What was begun, as a line.
-    fn end(&mut self) -> Vec<u8> {
-        self.told = 0;
-        let mut line = std::mem::take(&mut self.begun);
-        if !line.is_empty() {
-            line.push(b'\n');
-        }
-        line
-    }
-}
-
-/// What is left of whole lines behind the first `skip` of them.
-fn behind<'lines>(lines: &'lines [u8], skip: &mut usize) -> &'lines [u8] {
-    let mut from = 0;
-    while *skip > 0
-        && let Some(at) = memchr::memchr(b'\n', &lines[from..])
-    {
-        from += at + 1;
-        *skip -= 1;
-    }
-    &lines[from..]
 }
 
 /// The pod as it is now, if it still is this one.
@@ -545,14 +508,19 @@ impl Logbook {
     }
 
     pub(super) fn complete(&self, uid: &str, attempt: &Attempt) {
-        if let Err(error) = File::create(self.path(uid, attempt).with_extension("end")) {
-            tracing::warn!(uid, %error, "failed to mark a log as complete; it will be read again");
+        let end = self.path(uid, attempt).with_extension("end");
+        if let Err(error) = File::create(&end) {
+            tracing::warn!(uid, %error, "failed to mark a log as complete; it will be read again after a restart");
+            let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+            ends.insert(end);
         }
         self.tell(uid);
     }
 
     pub(crate) fn is_complete(&self, uid: &str, attempt: &Attempt) -> bool {
-        self.path(uid, attempt).with_extension("end").exists()
+        let end = self.path(uid, attempt).with_extension("end");
+        let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        ends.contains(&end) || end.exists()
     }
 
     /// Whether every attempt of which there is a file has been written to its end.
@@ -576,44 +544,6 @@ impl Logbook {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_are_the_same_however_they_come() {
-        let long = "x".repeat(LONGEST_LINE + 10);
-        let text = format!("one\n\n{long}\nlast");
-        let want = format!(
-            "one\n\n{}\n{}\nlast\n",
-            &long[..LONGEST_LINE],
-            &long[LONGEST_LINE..]
-        );
-        for size in [1000, 4096, LONGEST_LINE, text.len()] {
-            let mut lines = Lines::default();
-            let pieces = text.as_bytes().chunks(size);
-            let mut whole: Vec<u8> = pieces.flat_map(|piece| lines.push(piece)).collect();
-            whole.extend(lines.end());
-            assert!(whole == want.as_bytes(), "in pieces of {size}");
-        }
-        let mut skip = 2;
-        assert_eq!(behind(b"a\nb\nc\n", &mut skip), b"c\n");
-        let mut skip = 4;
-        assert_eq!((behind(b"a\nb\nc\n", &mut skip), skip), (&b""[..], 1));
-    }
-
-    #[test]
-    fn a_progress_bar_is_read_while_it_draws() {
-        let mut lines = Lines::default();
-        let mut seen = Vec::new();
-        for piece in ["00Z start\r 1/9", " [ loss=3\r 2/9 [ loss=2"] {
-            assert!(lines.push(piece.as_bytes()).is_empty());
-            seen.extend(lines.drawing().map(<[u8]>::to_vec));
-        }
-        assert_eq!(seen, [&b"00Z start"[..], b" 1/9 [ loss=3"]);
-        let told = lines.told;
-        let whole = lines.push(b"\r 3/9 [ loss=1\nnext\n");
-        assert_eq!(&whole[told..], b" 2/9 [ loss=2\r 3/9 [ loss=1\nnext\n");
-        assert!(lines.drawing().is_none());
-        assert_eq!(lines.told, 0);
-    }
 
     #[test]
     fn a_disk_that_is_full_leaves_no_half_line() {

@@ -11,7 +11,6 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::{Error, Oidc, Result};
-use crate::identity::Caller;
 
 /// How long somebody has to sign in at the provider.
 const PATIENCE_SECONDS: i64 = 600;
@@ -34,7 +33,9 @@ struct Begun {
 
 /// Somebody who has signed in.
 pub(crate) struct Finished {
-    pub(crate) caller: Caller,
+    pub(crate) id_token: String,
+    /// When the token ends, in seconds since 1970.
+    pub(crate) expires_at: i64,
     /// The page that they wanted to see.
     pub(crate) return_to: String,
 }
@@ -106,11 +107,10 @@ impl Oidc {
             return Err(Error::CodeRefused);
         }
         let answer: TokenAnswer = response.json().await.map_err(|_| Error::CodeRefused)?;
-        let claims = self
-            .verify(&answer.id_token, Some(&begun.nonce), now)
-            .await?;
+        let claims = self.verify(&answer.id_token, &begun.nonce, now).await?;
         Ok(Finished {
-            caller: self.caller_of(&claims)?,
+            id_token: answer.id_token,
+            expires_at: claims["exp"].as_i64().unwrap_or_default(),
             return_to: begun.return_to,
         })
     }

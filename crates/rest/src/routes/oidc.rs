@@ -19,8 +19,11 @@ use crate::oidc::Oidc;
 /// The cookie that binds a sign-in to the browser that began it.
 const LOGIN_COOKIE: &str = "astrago_login";
 
-/// How long a session lasts, whatever the provider's token says: a working day.
+/// How long a session lasts at most; it ends with the provider's token.
 const SESSION_SECONDS: i64 = 12 * 3600;
+
+/// What an administrator has to hear whose API server is not set up for the provider.
+const NOT_TRUSTED: &str = "the provider knows you, but the API server of the cluster does not take its tokens: it has to be set up for the same issuer and client (--oidc-issuer-url, --oidc-client-id)";
 
 pub(crate) fn routes() -> Router<Arc<Context>> {
     Router::new()
@@ -63,16 +66,26 @@ async fn callback(
         .finish(state, code, context.now())
         .await
         .map_err(Error::oidc)?;
-    let ends = context.now().as_second() + SESSION_SECONDS;
-    let ends = Timestamp::from_second(ends).unwrap_or_else(|_| context.now());
+    // The API server decides who that is.
+    context
+        .gate
+        .caller(&finished.id_token)
+        .await
+        .map_err(|error| match error {
+            Error::Unauthenticated => Error::SignIn(NOT_TRUSTED.to_owned()),
+            other => other,
+        })?;
+    let now = context.now().as_second();
+    let seconds = (finished.expires_at - now).clamp(0, SESSION_SECONDS);
+    let ends = Timestamp::from_second(now + seconds).unwrap_or_else(|_| context.now());
     let token = context
         .history
-        .begin_session(&finished.caller, ends)
+        .begin_session(&finished.id_token, ends)
         .map_err(Error::disk)?;
     let headers = [
         (
             SET_COOKIE,
-            super::people::cookie(&context, &headers, &token, SESSION_SECONDS),
+            super::people::cookie(&context, &headers, &token, seconds),
         ),
         (
             SET_COOKIE,

@@ -67,8 +67,9 @@ async fn sign_in(
 pub(super) fn cookie(context: &Context, headers: &HeaderMap, token: &str, seconds: i64) -> String {
     // Whoever forges what a proxy says only keeps their own cookie to TLS.
     let forwarded = headers.get("x-forwarded-proto");
+    let forwarded = forwarded.and_then(|value| value.to_str().ok()?.split(',').next());
     let behind_tls = context.oidc.as_ref().is_some_and(Oidc::is_secure)
-        || forwarded.is_some_and(|scheme| scheme.as_bytes().eq_ignore_ascii_case(b"https"));
+        || forwarded.is_some_and(|scheme| scheme.trim().eq_ignore_ascii_case("https"));
     let secure = if context.secure || behind_tls {
         "; Secure"
     } else {

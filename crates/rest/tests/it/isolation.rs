@@ -2,13 +2,15 @@
 
 use astrago_api::TrainJob;
 use astrago_testkit::eventually;
-use axum::http::{Method, StatusCode};
+use axum::body::Body;
+use axum::http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Pod, Secret};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding};
 use kube::api::{DeleteParams, ListParams, LogParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
-use serde_json::json;
+use serde_json::{Value, json};
+use tower::ServiceExt;
 
 use crate::harness::{ADMIN, Site, form_a};
 
@@ -315,6 +317,64 @@ async fn a_namespace_that_was_made_without_its_rights_gets_them_with_the_next_jo
     assert_eq!(lees.status, StatusCode::FORBIDDEN, "{lees:?}");
     site.post("/api/trainjob/create", &kim, &body).await.ok();
     assert!(bindings.get_opt("astrago-user").await.unwrap().is_some());
+    // Whoever adds the user once more finishes it, too; but not what was taken away later.
+    let again = json!({ "name": "kim", "rotate": true });
+    for (wait, want) in [(0, true), (3601, false)] {
+        bindings.delete("astrago-user", &delete).await.unwrap();
+        site.plane.clock.advance(wait);
+        site.post("/api/users", ADMIN, &again).await.ok();
+        let binding = bindings.get_opt("astrago-user").await.unwrap();
+        assert_eq!(binding.is_some(), want, "after {wait} seconds");
+    }
+}
+
+/// On a cluster the server has the rights of deploy/ and no others.
+#[tokio::test]
+async fn the_rights_of_deploy_are_enough_to_make_code_again_that_a_job_needs() {
+    let mut site = Site::start().await;
+    let kim = site.user("kim").await;
+    let listing = [("train.py", false, &b"print()"[..])];
+    let archive = astrago_rest::snapshot::pack(listing).unwrap();
+    let upload = Request::post("/api/snapshots?namespace=user-kim")
+        .header("authorization", format!("Bearer {kim}"))
+        .header("host", "localhost")
+        .body(Body::from(archive))
+        .unwrap();
+    let answer = site.router.clone().oneshot(upload).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::OK);
+    let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+    let stored: Value = serde_json::from_slice(&bytes).unwrap();
+    let mut form = form_a("kim", "user-kim");
+    form.as_object_mut().unwrap().remove("training_code");
+    form["snapshot"] = stored["digest"].clone();
+    site.post("/api/trainjob/create", &kim, &form).await.ok();
+    let maps: Api<ConfigMap> = Api::namespaced(site.plane.client.clone(), "user-kim");
+    let ours = ListParams::default().labels("astrago.io/snapshot");
+    let map = maps.list(&ours).await.unwrap().items.remove(0);
+
+    let roles = include_str!("../../../../deploy/kustomize/base/roles.yaml");
+    let role = roles.split("\n---").next().unwrap();
+    let role: Value = serde_saphyr::from_str(role).unwrap();
+    let role: ClusterRole = serde_json::from_value(role).unwrap();
+    site.plane.create_cluster(&role).await;
+    let binding = json!({
+        "metadata": { "name": "server" }, "subjects": [{ "kind": "User", "name": "server", "apiGroup": "rbac.authorization.k8s.io" }],
+        "roleRef": { "kind": "ClusterRole", "name": "astrago-server", "apiGroup": "rbac.authorization.k8s.io" },
+    });
+    let binding: ClusterRoleBinding = serde_json::from_value(binding).unwrap();
+    site.plane.create_cluster(&binding).await;
+    let delete = DeleteParams::default();
+    maps.delete(map.metadata.name.as_deref().unwrap(), &delete)
+        .await
+        .unwrap();
+    let server = site.kube("server");
+    site.restart_with(|options| options.client = server.clone())
+        .await;
+    eventually("the code is there again", || async {
+        let found = maps.list(&ours).await.unwrap().items;
+        found.into_iter().next().ok_or("not yet")
+    })
+    .await;
 }
 
 #[tokio::test]
