@@ -395,6 +395,10 @@ async fn a_pod_that_nobody_scheduled_must_fit_and_may_not_have_the_machines_netw
     let large = json!({"container": {"resources": {"requests": {"cpu": "100000"}}}});
     plane.pod("large", "true", large).await;
     assert_eq!(refused("large").await, "OutOfcpu");
+    let claims = json!([{"name": "gpu", "resourceClaimName": "gpu"}]);
+    let claiming = json!({"spec": {"resourceClaims": claims}});
+    plane.pod("claiming", "true", claiming).await;
+    assert_eq!(refused("claiming").await, "ResourceClaimsNotServed");
     let host = json!({"spec": {"hostNetwork": true}});
     plane.pod("host", "true", host.clone()).await;
     assert_eq!(refused("host").await, "HostNetworkForbidden");
