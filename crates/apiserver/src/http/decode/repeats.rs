@@ -26,8 +26,8 @@ pub(super) fn parse(body: &[u8]) -> serde_json::Result<(Value, Vec<String>)> {
 /// Where a value stands; only written out where a field comes again.
 enum Path<'a> {
     Root,
-    Field(&'a Path<'a>, &'a str),
-    Index(&'a Path<'a>, usize),
+    Field(&'a Self, &'a str),
+    Index(&'a Self, usize),
 }
 
 impl fmt::Display for Path<'_> {
