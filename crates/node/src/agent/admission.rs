@@ -50,9 +50,10 @@ pub(super) fn claims_devices(pod: &Pod) -> Option<Refusal> {
     let claims = spec.resource_claims.iter().flatten().next().is_some();
     claims.then(|| Refusal {
         reason: "ResourceClaimsNotServed".to_owned(),
-        message: "spec.resourceClaims: dynamic resource allocation is not there; ask for devices by \
+        message:
+            "spec.resourceClaims: dynamic resource allocation is not there; ask for devices by \
                   resources.limits, such as nvidia.com/gpu"
-            .to_owned(),
+                .to_owned(),
     })
 }
 
