@@ -107,12 +107,29 @@ pub(crate) fn unknown_fields(
     unknown: &[String],
     validation: FieldValidation,
 ) -> Result<Vec<String>> {
-    let lines = unknown
-        .iter()
-        .map(|field| format!("unknown field {field:?}"));
+    let lines = unknown.iter();
+    let lines = lines.map(|field| format!("unknown field {field:?}"));
+    doubtful_fields(kind, lines.collect(), validation)
+}
+
+/// The same for fields that came twice.
+pub(crate) fn repeated_fields(call: &Call, repeated: &[String]) -> Result<Vec<String>> {
+    let lines = repeated.iter();
+    let lines = lines.map(|field| format!("duplicate field {field:?}"));
+    doubtful_fields(
+        &call.kind,
+        lines.collect(),
+        call.parameters.field_validation,
+    )
+}
+
+fn doubtful_fields(
+    kind: &Kind,
+    lines: Vec<String>,
+    validation: FieldValidation,
+) -> Result<Vec<String>> {
     match validation {
-        FieldValidation::Strict if !unknown.is_empty() => {
-            let lines: Vec<_> = lines.collect();
+        FieldValidation::Strict if !lines.is_empty() => {
             let subject = match kind.builtin {
                 Some(info) => format!(
                     "{0} in version {1:?} cannot be handled as a {0}: ",
@@ -125,7 +142,7 @@ pub(crate) fn unknown_fields(
                 lines.join(", ")
             )))
         }
-        FieldValidation::Warn => Ok(lines.collect()),
+        FieldValidation::Warn => Ok(lines),
         FieldValidation::Strict | FieldValidation::Ignore => Ok(Vec::new()),
     }
 }

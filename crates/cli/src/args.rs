@@ -36,7 +36,6 @@ First steps:
     version,
     about,
     max_term_width = 100,
-    arg_required_else_help = true,
     after_help = FIRST_STEPS
 )]
 pub(crate) struct Arguments {

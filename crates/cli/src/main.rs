@@ -42,8 +42,10 @@ fn main() -> ExitCode {
 fn parse() -> anyhow::Result<Arguments> {
     let raw: Vec<OsString> = std::env::args_os().collect();
     let command = config::apply(Arguments::command(), &raw)?;
+    // A variable of the environment counts as an argument, and none given here means that none is known.
+    let help = (raw.len() == 1).then(|| OsString::from("--help"));
     let read = command
-        .try_get_matches_from(raw)
+        .try_get_matches_from(raw.into_iter().chain(help))
         .and_then(|matches| Arguments::from_arg_matches(&matches));
     // Help and versions come as errors too; they end well.
     read.map_err(|error| exit::Usage(error).into())

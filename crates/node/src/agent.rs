@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | heartbeat | – | the Node's status and lease |
 //! | pods | pods with `spec.nodeName` = this node | one worker per pod |
-//! | services | Services | the names that pods know |
+//! | services | Services | the names and variables that pods know |
 //! | endpoints | Services, EndpointSlices | where the addresses of Services lead |
 //! | names | the names that changed | hosts files |
 //! | claims | persistent volume claims | the folders of deleted ones |
@@ -22,6 +22,7 @@ mod environment;
 mod events;
 mod fields;
 mod hosts;
+mod links;
 mod node;
 mod prepare;
 mod references;
@@ -236,6 +237,7 @@ async fn open(client: Client, options: Options, kubelet: SocketAddr, tasks: Task
         host_folders: volumes::host_folders(&options.host_paths),
         shared: Mutex::new(shared),
         names_changed: tokio::sync::Notify::new(),
+        links: links::Links::default(),
         options,
     })
 }

@@ -245,9 +245,9 @@ fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
 fn summary(fields: &[FieldError]) -> String {
     match fields {
         [] => "the request is invalid".to_owned(),
-        [one] => format!("{} {}", one.field, one.message),
+        [one] => format!("{}: {}", one.field, one.message),
         [first, rest @ ..] => format!(
-            "{} {} (and {} more)",
+            "{}: {} (and {} more)",
             first.field,
             first.message,
             rest.len()

@@ -1,5 +1,7 @@
 //! Request bodies: JSON, YAML and Kubernetes' protobuf.
 
+mod repeats;
+
 use astrago_patch::bounds::MAX_BODY;
 use axum::body::Body;
 use bytes::Bytes;
@@ -39,10 +41,18 @@ pub(crate) fn media_type(headers: &HeaderMap) -> &str {
 
 /// An object from a body.
 pub(crate) fn object(headers: &HeaderMap, body: &[u8]) -> Result<Value> {
-    let value = match media_type(headers) {
-        "application/vnd.kubernetes.protobuf" => self::protobuf(body)?,
-        "application/yaml" | "application/x-yaml" | "text/yaml" => yaml(body)?,
-        "" | "application/json" | "*/*" => json(body)?,
+    Ok(object_with_repeats(headers, body)?.0)
+}
+
+/// An object from a body, and its fields that come twice, of which the last counts.
+pub(crate) fn object_with_repeats(
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<(Value, Vec<String>)> {
+    let (value, repeats) = match media_type(headers) {
+        "application/vnd.kubernetes.protobuf" => (self::protobuf(body)?, Vec::new()),
+        "application/yaml" | "application/x-yaml" | "text/yaml" => (yaml(body)?, Vec::new()),
+        "" | "application/json" | "*/*" => json_with_repeats(body)?,
         _ => {
             return Err(ApiError::UnsupportedMediaType(
                 "application/json, application/yaml, application/vnd.kubernetes.protobuf"
@@ -51,7 +61,7 @@ pub(crate) fn object(headers: &HeaderMap, body: &[u8]) -> Result<Value> {
         }
     };
     if value.is_object() {
-        Ok(value)
+        Ok((value, repeats))
     } else {
         Err(ApiError::bad_request(
             "the body of the request is not an object",
@@ -60,16 +70,25 @@ pub(crate) fn object(headers: &HeaderMap, body: &[u8]) -> Result<Value> {
 }
 
 pub(crate) fn json(body: &[u8]) -> Result<Value> {
-    serde_json::from_slice(body).map_err(|error| {
-        ApiError::bad_request(format!(
-            "the body of the request is not valid JSON: {error}"
-        ))
-    })
+    serde_json::from_slice(body).map_err(|error| not_json(&error))
+}
+
+/// JSON whose fields the caller may want to be told of when they come twice, and those fields.
+pub(crate) fn json_with_repeats(body: &[u8]) -> Result<(Value, Vec<String>)> {
+    repeats::parse(body).map_err(|error| not_json(&error))
+}
+
+fn not_json(error: &serde_json::Error) -> ApiError {
+    ApiError::bad_request(format!(
+        "the body of the request is not valid JSON: {error}"
+    ))
 }
 
 /// YAML, of which JSON is a part: `kubectl apply --server-side` sends JSON under this type.
 pub(crate) fn yaml(body: &[u8]) -> Result<Value> {
-    if let Ok(value) = serde_json::from_slice(body) {
+    if let Ok((value, repeats)) = repeats::parse(body)
+        && repeats.is_empty()
+    {
         return Ok(value);
     }
     let text = std::str::from_utf8(body)

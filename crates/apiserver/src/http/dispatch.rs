@@ -13,7 +13,8 @@ use http::request::Parts;
 use http::{Method, header};
 use serde_json::json;
 
-use super::{decode, health, negotiate};
+use super::{decode, health, negotiate, respond};
+use crate::admission;
 use crate::auth::lease::Lease;
 use crate::auth::policy::Attributes;
 use crate::auth::{Identity, authenticate};
@@ -161,15 +162,21 @@ async fn perform(
         Verb::List => verbs::list::list(call).await,
         Verb::Watch => verbs::watch::watch(call).await,
         Verb::Create => {
-            let object = decode::object(&call.headers, &decode::read(body).await?)?;
+            let body = decode::read(body).await?;
+            let (object, repeats) = decode::object_with_repeats(&call.headers, &body)?;
             if call.kind.strategy.review.is_some() {
                 return reviews::answer(&call, object);
             }
-            verbs::create::create(&call, object).await
+            let warnings = admission::repeated_fields(&call, &repeats)?;
+            let response = verbs::create::create(&call, object).await?;
+            Ok(respond::with_warnings(response, &warnings))
         }
         Verb::Update => {
-            let object = decode::object(&call.headers, &decode::read(body).await?)?;
-            verbs::update::update(&call, object).await
+            let body = decode::read(body).await?;
+            let (object, repeats) = decode::object_with_repeats(&call.headers, &body)?;
+            let warnings = admission::repeated_fields(&call, &repeats)?;
+            let response = verbs::update::update(&call, object).await?;
+            Ok(respond::with_warnings(response, &warnings))
         }
         Verb::Patch => verbs::patch::patch(&call, &decode::read(body).await?).await,
         Verb::Delete => verbs::delete::delete(&call, &decode::read(body).await?).await,

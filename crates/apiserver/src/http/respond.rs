@@ -139,13 +139,25 @@ pub(crate) fn add_warnings(kind: &Kind, response: &mut Response, warnings: &[Str
         .as_ref()
         .and_then(|custom| custom.deprecation.as_ref());
     for warning in deprecation.into_iter().chain(warnings) {
-        let clean: String = warning
-            .chars()
-            .filter(|c| c.is_ascii_graphic() || *c == ' ')
-            .collect();
-        let quoted = clean.replace('\\', "\\\\").replace('"', "\\\"");
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
-            response.headers_mut().append(header::WARNING, value);
-        }
+        add_warning(response, warning);
+    }
+}
+
+/// The same answer with more of them.
+pub(crate) fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
+    for warning in warnings {
+        add_warning(&mut response, warning);
+    }
+    response
+}
+
+fn add_warning(response: &mut Response, warning: &str) {
+    let clean: String = warning
+        .chars()
+        .filter(|c| c.is_ascii_graphic() || *c == ' ')
+        .collect();
+    let quoted = clean.replace('\\', "\\\\").replace('"', "\\\"");
+    if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+        response.headers_mut().append(header::WARNING, value);
     }
 }

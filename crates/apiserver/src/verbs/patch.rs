@@ -35,8 +35,11 @@ pub(crate) async fn patch(call: &Call, body: &[u8]) -> Result<Response> {
     if media == APPLY {
         return server_side_apply(call, decode::yaml(body)?).await;
     }
-    let change = change(call, media, decode::json(body)?)?;
-    let (stored, warnings) = modify::modify(call, Tracking::Update, change).await?;
+    let (patch, repeats) = decode::json_with_repeats(body)?;
+    let mut warnings = admission::repeated_fields(call, &repeats)?;
+    let change = change(call, media, patch)?;
+    let (stored, more) = modify::modify(call, Tracking::Update, change).await?;
+    warnings.extend(more);
     Ok(respond::object(call, &stored, &warnings))
 }
 

@@ -119,6 +119,42 @@ async fn apply_creates_changes_and_leaves_alone() {
     );
 }
 
+/// As docs/compatibility.md has it: kubectl's own list of kinds to prune has some that are not served.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_applied_no_more_is_pruned_where_kinds_are_named() {
+    let Some(cluster) = Cluster::start().await else {
+        return;
+    };
+    let list = |names: &[&str]| {
+        let labelled = names.iter().map(|name| {
+            let mut map = config_map(name, "1");
+            map["metadata"]["labels"] = json!({ "app": "pruned" });
+            map
+        });
+        json!({ "apiVersion": "v1", "kind": "List", "items": labelled.collect::<Vec<_>>() })
+    };
+    let apply = "apply --prune -l app=pruned --prune-allowlist=core/v1/ConfigMap -f -";
+    cluster.feed(apply, &list(&["a", "b"])).await;
+    let said = cluster.feed(apply, &list(&["a"])).await;
+    assert!(said.contains("configmap/b pruned"), "{said}");
+    assert_eq!(
+        cluster.ok("get cm -l app=pruned -o name").await,
+        "configmap/a\n"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_cannot_be_added_to_a_pod_that_runs_and_kubectl_says_so() {
+    let Some(cluster) = Cluster::start().await else {
+        return;
+    };
+    let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "p" },
+                      "spec": { "containers": [{ "name": "c", "image": "i" }] } });
+    cluster.feed("create -f -", &pod).await;
+    let said = cluster.fails("debug p --image=busybox").await;
+    assert!(said.contains("ephemeral containers are disabled"), "{said}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn server_side_apply_conflicts_until_it_is_forced() {
     let Some(cluster) = Cluster::start().await else {

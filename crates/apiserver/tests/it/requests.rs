@@ -225,18 +225,20 @@ async fn preconditions_hold_or_nothing_happens() {
 #[case("Warn", 201, 1)]
 #[case("Ignore", 201, 0)]
 #[tokio::test]
-async fn unknown_fields_are_treated_as_asked(
+async fn unknown_and_repeated_fields_are_treated_as_asked(
     #[case] validation: &str,
     #[case] code: u16,
     #[case] warnings: usize,
+    #[values(r#""nonsense":1"#, r#""size":1,"size":2"#)] fields: &str,
 ) {
     let plane = Plane::start().await;
     plane.post(DEFINITIONS, gadgets()).await;
     let mut wrong = gadget("g");
-    wrong["spec"]["nonsense"] = 1.into();
+    wrong["spec"] = json!({ "nonsense": 1 });
+    let wrong = wrong.to_string().replace(r#""nonsense":1"#, fields);
     let request = http::Request::post(format!("{GADGETS}?fieldValidation={validation}"))
         .header("content-type", "application/json")
-        .body(axum::body::Body::from(wrong.to_string()))
+        .body(axum::body::Body::from(wrong))
         .expect("a request");
     let router = plane.server.local(astrago_apiserver::Identity::admin());
     let response = tower::ServiceExt::oneshot(router, request)

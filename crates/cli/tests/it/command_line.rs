@@ -14,6 +14,20 @@ fn error_of(arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
+fn whoever_gives_no_command_is_told_what_to_do_first() {
+    for server in [None, Some("http://127.0.0.1:1")] {
+        let mut command = astrago();
+        let output = command.envs(server.map(|url| ("ASTRAGO_SERVER", url)));
+        let output = output.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && said.contains("First steps:"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn without_a_server_clients_say_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let (code, stderr) = error_of(&["jobs", "--data-dir", folder.path().to_str().unwrap()]);

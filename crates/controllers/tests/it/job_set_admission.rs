@@ -69,6 +69,55 @@ async fn a_bad_set_is_refused_with_its_field() {
     }
 }
 
+/// As JobSet's webhook has it: what runs stays as it is, and what is held may be placed anew.
+#[tokio::test]
+async fn a_set_is_changed_only_where_its_jobs_can_follow() {
+    let plane = Plane::start().await;
+    let mut placed = template("node");
+    placed["template"]["spec"]["template"]["spec"]["nodeSelector"] = json!({ "disk": "ssd" });
+    let placed = json!({ "replicatedJobs": [template("data"), placed] });
+    let more = json!({ "replicatedJobs": [template("data"), template("node"), template("more")] });
+    let cases = [
+        (false, json!({ "suspend": true }), ""),
+        (false, json!({ "ttlSecondsAfterFinished": 5 }), ""),
+        (false, placed.clone(), "spec.replicatedJobs"),
+        (false, more, "spec.replicatedJobs"),
+        (true, placed, ""),
+        (
+            true,
+            json!({ "managedBy": "acme.io/other" }),
+            "spec.managedBy",
+        ),
+        (
+            true,
+            json!({ "failurePolicy": { "maxRestarts": 9 } }),
+            "spec.failurePolicy",
+        ),
+        (
+            true,
+            json!({ "successPolicy": { "operator": "Any" } }),
+            "spec.successPolicy",
+        ),
+    ];
+    let sets = plane.api::<JobSet>();
+    for (number, (suspended, change, want)) in cases.into_iter().enumerate() {
+        let name = format!("set-{number}");
+        let old = json!({ "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": { "name": name }, "spec": {
+            "suspend": suspended, "managedBy": "acme.io/me", "replicatedJobs": [template("data"), template("node")],
+            "failurePolicy": { "maxRestarts": 1 }, "successPolicy": { "operator": "All" } } });
+        plane
+            .create(&serde_json::from_value::<JobSet>(old).unwrap())
+            .await;
+        let patch = Patch::Merge(json!({ "spec": change }));
+        let told = sets.patch(&name, &PatchParams::default(), &patch).await;
+        let told = told.err().map_or(String::new(), |error| error.to_string());
+        assert!(
+            told.is_empty() == want.is_empty() && told.contains(want),
+            "{change}, suspended {suspended}: {told}"
+        );
+    }
+}
+
 /// As after an upgrade: the definition had no rules when the objects were stored.
 async fn without_rules(plane: &Plane, plural: &str) {
     let name = if plural == "jobsets" {

@@ -44,6 +44,19 @@ pub(super) fn shares(pod: &Pod, namespace: Option<&Namespace>) -> Option<Refusal
     })
 }
 
+/// Refuses a pod that asks for devices in a way that nobody here serves: it would train without them.
+pub(super) fn claims_devices(pod: &Pod) -> Option<Refusal> {
+    let spec = pod.spec.as_ref()?;
+    let claims = spec.resource_claims.iter().flatten().next().is_some();
+    claims.then(|| Refusal {
+        reason: "ResourceClaimsNotServed".to_owned(),
+        message:
+            "spec.resourceClaims: dynamic resource allocation is not there; ask for devices by \
+                  resources.limits, such as nvidia.com/gpu"
+                .to_owned(),
+    })
+}
+
 /// Whether the scheduler bound the pod; one that was made with `nodeName` has not been looked at.
 pub(super) fn is_scheduled(pod: &Pod) -> bool {
     let conditions = pod
@@ -148,6 +161,15 @@ mod tests {
         assert!(shares(&wanting, Some(&labelled("baseline"))).is_some());
         assert_eq!(shares(&wanting, Some(&labelled("privileged"))), None);
         assert_eq!(shares(&pod(&json!({"containers": []})), None), None);
+    }
+
+    #[test]
+    fn devices_that_nobody_gives_are_refused() {
+        let claims = json!([{"name": "gpu", "resourceClaimTemplateName": "gpu"}]);
+        let wanting = pod(&json!({"resourceClaims": claims, "containers": []}));
+        let refusal = claims_devices(&wanting).unwrap();
+        assert!(refusal.message.starts_with("spec.resourceClaims"));
+        assert_eq!(claims_devices(&pod(&json!({"containers": []}))), None);
     }
 
     #[test]

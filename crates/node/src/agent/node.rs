@@ -14,6 +14,7 @@ use super::address::{Addresses, Lease};
 use super::admission::{self, Needs, Refusal};
 use super::events::Events;
 use super::hosts::{Names, Stale};
+use super::links::Links;
 use super::prepare;
 use super::references;
 use super::register::NodeFacts;
@@ -48,6 +49,7 @@ pub(super) struct Node {
     pub(super) shared: Mutex<Shared>,
     /// There are stale hosts files.
     pub(super) names_changed: Notify,
+    pub(super) links: Links,
 }
 
 /// What changes as pods come and go.
@@ -174,6 +176,7 @@ impl Node {
 
     /// A Service came, changed or went.
     pub(super) fn service(&self, service: &Service, present: bool) {
+        self.links.service(service, present);
         let mut shared = self.lock();
         let stale = shared.names.service(service, present);
         self.outdate(&mut shared, stale);
@@ -181,6 +184,7 @@ impl Node {
 
     /// These are all Services.
     pub(super) fn services(&self, all: &[Service]) {
+        self.links.services(all);
         let mut shared = self.lock();
         let stale = shared.names.services(all);
         self.outdate(&mut shared, stale);

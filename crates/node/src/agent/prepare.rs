@@ -32,9 +32,16 @@ pub(super) async fn pod(
 ) -> Result<()> {
     let objects = Objects::fetch(&node.client, &node.tokens, pod).await?;
     let images = images(node, pod, &objects, pulling).await?;
+    // Elsewhere the addresses of Services lead nowhere.
+    let links = if node.egress.way.is_open() {
+        node.links.of(pod).await
+    } else {
+        Vec::new()
+    };
     let (node, pod, dir) = (Arc::clone(node), pod.clone(), dir.clone());
     let written =
-        tokio::task::spawn_blocking(move || write(&node, &pod, &dir, &objects, &images)).await;
+        tokio::task::spawn_blocking(move || write(&node, &pod, &dir, &objects, &images, &links))
+            .await;
     written.unwrap_or_else(|error| Err(interrupted("the pod's folder", error)))
 }
 
@@ -73,6 +80,7 @@ fn write(
     dir: &PodDir,
     objects: &Objects,
     images: &BTreeMap<String, image::Root>,
+    links: &[(String, String)],
 ) -> Result<()> {
     let failed = |what| move |source| Error::Write { what, source };
     std::fs::DirBuilder::new()
@@ -101,6 +109,7 @@ fn write(
         gpus: &gpus,
         lease: lease.as_ref(),
         egress: node.egress.way.is_open(),
+        links,
         dir,
         data_dir: &node.options.data_dir,
         relay: node.options.status_relay.is_some(),

@@ -46,6 +46,8 @@ pub(super) struct Inputs<'a> {
     pub(super) lease: Option<&'a Lease>,
     /// There is a way out.
     pub(super) egress: bool,
+    /// Variables of Services.
+    pub(super) links: &'a [(String, String)],
     pub(super) dir: &'a PodDir,
     pub(super) data_dir: &'a Path,
     /// Pods may report progress.
@@ -259,6 +261,7 @@ fn defaults(
     base.push(("HOSTNAME".to_owned(), hosts::hostname(pod)));
     let gpus = inputs.gpus.get(&container.name);
     base.extend(gpus.into_iter().flat_map(|gpus| gpus.env.iter().cloned()));
+    base.extend_from_slice(inputs.links);
     base
 }
 

@@ -258,6 +258,9 @@ impl Worker {
         if self.dir.spec().exists() {
             return Ok(None);
         }
+        if let Some(refusal) = admission::claims_devices(pod) {
+            return Ok(Some(refusal));
+        }
         if self.refusal.is_some() || !admission::wants_host_network(pod) {
             return Ok(self.refusal.clone());
         }

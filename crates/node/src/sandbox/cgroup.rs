@@ -166,7 +166,13 @@ pub(crate) fn remove_base() {
     reason = "the kernel does not tell when the last process of a cgroup is reaped"
 )]
 fn remove_tree(path: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(path)?.flatten() {
+    let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    let entries = match fs::read_dir(path) {
+        // A supervisor that ends at this moment takes its own away.
+        Err(error) if gone(&error) => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries.flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             remove_tree(&entry.path())?;
         }
@@ -185,6 +191,7 @@ fn remove_tree(path: &Path) -> io::Result<()> {
             Err(error) if error.raw_os_error() == Some(nix::libc::EBUSY) => {
                 std::thread::sleep(std::time::Duration::from_millis(10));
             }
+            Err(error) if gone(error) => return Ok(()),
             _ => break,
         }
     }
@@ -204,5 +211,23 @@ fn make(path: &Path) -> io::Result<bool> {
     match fs::create_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         made => made.map(|()| true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_may_remove_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        for round in 0..200 {
+            let path = folder.path().join(round.to_string());
+            fs::create_dir_all(path.join("a/b")).unwrap();
+            let other = path.clone();
+            let removing = std::thread::spawn(move || remove_tree(&other));
+            remove_tree(&path).unwrap();
+            removing.join().unwrap().unwrap();
+        }
     }
 }

@@ -95,7 +95,7 @@ async fn inside() {
     let hear = |lines: &str| format!("cat > /tmp/h.py <<'END'\n{HEAR}END\n{lines}");
     let lines = format!(
         "python3 /tmp/h.py web 80 one two; python3 /tmp/h.py web.default.svc.cluster.local 80 one two
-         python3 /tmp/h.py {address} 80 one two; python3 /tmp/h.py {address} 81; python3 /tmp/h.py {address} 82"
+         python3 /tmp/h.py $WEB_SERVICE_HOST $WEB_SERVICE_PORT one two; python3 /tmp/h.py {address} 81; python3 /tmp/h.py {address} 82"
     );
     plane.pod("client", &hear(&lines), json!({})).await;
     let (end, log) = plane.finished("client").await;

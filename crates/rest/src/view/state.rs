@@ -75,7 +75,7 @@ pub(super) fn cause(job: &Job) -> Cause {
             None if job.pods.is_empty() && job.lacks_runtime => {
                 Cause::new("no_runtime").with("runtime", &*job.job.spec.runtime_ref.name)
             }
-            None if job.pods.is_empty() => match creation_error(job) {
+            None if !has_place(job) => match creation_error(job) {
                 Some(text) => Cause::new("other").with("text", text),
                 None if job.job_set.is_none() && job.legacy.is_none() => Cause::new("queued"),
                 None => Cause::new("waiting_for_pods"),
@@ -97,7 +97,7 @@ fn pending(job: &Job) -> String {
             job.job.spec.runtime_ref.name
         );
     }
-    if !job.pods.is_empty() {
+    if has_place(job) {
         return "starting".to_owned();
     }
     match creation_error(job) {
@@ -106,6 +106,12 @@ fn pending(job: &Job) -> String {
         None if job.job_set.is_none() && job.legacy.is_none() => "waiting for its turn".to_owned(),
         None => "waiting for its pods".to_owned(),
     }
+}
+
+/// Whether a pod of the job has a machine: before, nobody knows whether it can start.
+fn has_place(job: &Job) -> bool {
+    let mut pods = job.pods.iter();
+    pods.any(|pod| nodes::scheduled_at(pod).is_some())
 }
 
 /// What keeps the objects of the job from being made.

@@ -75,6 +75,9 @@ fn running() -> Value {
 
 #[rstest]
 #[case::fresh(job(spec(), json!([]), vec![], 0), JobState::Pending, "waiting for its pods")]
+#[case::made(job(spec(), json!([]), vec![json!({ "metadata": { "name": "demo-node-0-0-abcde" } })], 0),
+    JobState::Pending, "waiting for its pods")]
+#[case::placed(job(spec(), json!([]), vec![pod(0, "Pending", json!({}))], 0), JobState::Pending, "starting")]
 #[case::running(
     job(spec(), json!([]), vec![pod(0, "Running", running()), pod(1, "Running", running())], 0),
     JobState::Running, "2 of 2 nodes are running")]

@@ -335,6 +335,11 @@ async fn all_wrong_fields_are_named_at_once() {
     assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY);
     assert_eq!(answer.json["error"]["code"], "invalid_request");
     let fields = answer.fields();
+    let message = answer.json["error"]["message"].as_str().unwrap();
+    assert!(
+        message.starts_with(&format!("{}: ", fields[0])),
+        "{message}"
+    );
     for want in [
         "user_id",
         "namespace",
