@@ -180,7 +180,7 @@ impl Endpoints {
                 let read = serde_json::from_slice(&bytes);
                 Ok(Some(read.map_err(|error| {
                     let failure = Failure::ours(format!("{} is damaged", path.display()))
-                        .hint("start `astrago up` again, which writes it anew, or name the server with --server URL");
+                        .hint("start `astrago up` again, which writes a new one, or name the server with --server URL");
                     anyhow::Error::from(error).context(failure)
                 })?))
             }
@@ -319,7 +319,7 @@ mod tests {
             error.contains("newer version") && error.contains("99"),
             "{error}"
         );
-        // What cannot be read says nothing, and is written anew.
+        // What cannot be read says nothing, and is replaced.
         std::fs::write(path.join(FORMAT_FILE), [0; 3]).unwrap();
         drop(DataDir::open(path.clone()).unwrap());
         assert_eq!(read_format(&path), Some(FORMAT));

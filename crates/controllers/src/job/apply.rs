@@ -12,7 +12,7 @@ use super::plan::Plan;
 use super::{CONTROLLER, Error, Result};
 use crate::context::Context;
 
-/// So many requests of one Job are under way at once.
+/// The most requests of one Job that are under way at once.
 const AT_ONCE: usize = 8;
 
 /// What came of the pods that a plan creates.

@@ -17,7 +17,7 @@ use super::plan::Plan;
 use super::{CONTROLLER, Error, Result};
 use crate::context::{Context, FIELD_MANAGER};
 
-/// So many Jobs of one set are created at once.
+/// The most Jobs of one set that are created at once.
 const AT_ONCE: usize = 8;
 
 /// Carries out `plan` for `job_set`.

@@ -19,7 +19,7 @@ use crate::context::{Context, FIELD_MANAGER};
 use crate::events::{Notice, reference};
 use crate::train_job::ssh_key;
 
-/// So many requests of one job are under way at once.
+/// The most requests of one job that are under way at once.
 const AT_ONCE: usize = 8;
 
 /// Carries out `plan` for `object`. A failure does not keep the rest from being done.

@@ -20,7 +20,7 @@ use crate::world::Key;
 /// A server without the metrics API is asked again after this long.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Long series are looked for once in so many measurements.
+/// How many measurements pass between two looks for series that are too long.
 const THIN_EVERY: u32 = 60;
 
 /// What a job's nodes have used.

@@ -208,7 +208,7 @@ async fn events(OfJob(context, caller, key): OfJob) -> Result<Answer<Vec<JobEven
 #[utoipa::path(get, path = "/api/trainjobs/{name}/metrics", tag = "jobs",
     params(
         ("name" = String, Path), ("namespace" = Option<String>, Query),
-        ("points" = Option<i64>, Query, description = "at most about so many for each curve; 500 unless given"),
+        ("points" = Option<i64>, Query, description = "About how many points at most for each curve; 500 by default"),
         ("from_step" = Option<f64>, Query), ("to_step" = Option<f64>, Query),
         ("from_time" = Option<Timestamp>, Query), ("to_time" = Option<Timestamp>, Query),
     ),

@@ -33,7 +33,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
         ("name" = String, Path),
         ("namespace" = Option<String>, Query),
         ("worker" = Option<i64>, Query, description = "One worker only", minimum = 0),
-        ("tail" = Option<i64>, Query, description = "Begin so many lines before the end", minimum = 0),
+        ("tail" = Option<i64>, Query, description = "How many lines before the end to begin", minimum = 0),
         ("Last-Event-ID" = Option<String>, Header)),
     responses((status = 200, body = LogLine, content_type = "text/event-stream"), (status = "4XX", body = ErrorBody)))]
 async fn logs(
