@@ -72,8 +72,8 @@ check: ui ## Formatting, lints, generated files, house rules, dependency audit
 	scripts/audit
 	$(MAKE) check-ui
 
-check-ui: ui ## Types, lints and formatting of the web page
-	cd ui && npx tsc && npm run lint
+check-ui: ui ## Generated and other types, lints and formatting of the web page
+	cd ui && npm run --silent types -- --check && npx tsc && npm run lint
 
 bench: setup ## The benchmarks, as ratios against a peer or a floor of the same run
 	scripts/bench

@@ -66,7 +66,7 @@ pub struct ReplicaStatus {
     /// Pods that failed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failed: i32,
-    /// How often a pod was replaced, with the restarts of its containers before that. It counts towards
+    /// How often a pod was made anew, with the restarts of its containers before that. It counts towards
     /// `backoffLimit`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub restarts: i32,
