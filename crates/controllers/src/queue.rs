@@ -6,9 +6,10 @@
 //! cannot move; that is why this exists.)
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use astrago_api::ObjectKey;
+use astrago_mirror::{Kind, Mirror};
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
@@ -46,6 +47,33 @@ impl Queue {
     pub fn add(&self, key: ObjectKey) {
         self.lock().add(key);
         self.changed.notify_one();
+    }
+
+    /// Works on what `find` makes of each object of `mirror`, of those that are known and whenever one changes.
+    pub(crate) fn follow<K: Kind>(
+        self: &Arc<Self>,
+        mirror: &Mirror<K>,
+        find: impl Fn(&K) -> Option<ObjectKey> + Send + Sync + 'static,
+    ) {
+        let queue = Arc::clone(self);
+        mirror.subscribe(move |change| {
+            let found = change.latest().and_then(|object| find(object));
+            found.into_iter().for_each(|key| queue.add(key));
+        });
+    }
+
+    /// Works on what `find` makes of each object of `mirror` that goes away.
+    pub(crate) fn follow_ends<K: Kind>(
+        self: &Arc<Self>,
+        mirror: &Mirror<K>,
+        find: impl Fn(&K) -> Option<ObjectKey> + Send + Sync + 'static,
+    ) {
+        let queue = Arc::clone(self);
+        mirror.subscribe(move |change| {
+            let gone = change.old.as_ref().filter(|_| change.new.is_none());
+            let found = gone.and_then(|object| find(object));
+            found.into_iter().for_each(|key| queue.add(key));
+        });
     }
 
     /// Work on `key` at `moment`, or earlier if something else asks for it. The earliest delay wins.

@@ -5,7 +5,7 @@ use astrago_mirror::owner_uid;
 use futures::stream::{self, StreamExt};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, PostParams, Preconditions, PropagationPolicy};
+use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::{Api, ResourceExt};
 
 use super::plan::Plan;
@@ -113,21 +113,10 @@ async fn delete_pod(context: &Context, pods: &Api<Pod>, pod: &Pod) -> Result<()>
 
 async fn expire(context: &Context, namespace: &str, job: &Job) -> Result<()> {
     let jobs = Api::<Job>::namespaced(context.client.clone(), namespace);
-    let preconditions = Preconditions {
-        uid: job.uid(),
-        resource_version: job.resource_version(),
-    };
-    let parameters = DeleteParams {
-        preconditions: Some(preconditions),
-        propagation_policy: Some(PropagationPolicy::Foreground),
-        ..DeleteParams::default()
-    };
-    match jobs.delete(&job.name_any(), &parameters).await {
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        Err(source) => Err(Error::DeleteExpired { source }),
-        Ok(_) => {
-            context.metrics.wrote(CONTROLLER);
-            Ok(())
-        }
-    }
+    let deleted = context
+        .delete(CONTROLLER, &jobs, job, job.resource_version())
+        .await;
+    deleted
+        .map(|_| ())
+        .map_err(|source| Error::DeleteExpired { source })
 }

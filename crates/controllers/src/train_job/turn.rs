@@ -5,7 +5,7 @@
 //! before its equals in front. And a queue of ten thousand jobs costs what ten thousand TrainJobs cost. The same holds
 //! for suspended jobs, which are a line of their own.
 //!
-//! What is kept here follows from the objects, and is rebuilt with every start.
+//! What is kept here follows from the objects, and is built anew with every start.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -21,7 +21,7 @@ use serde_json::json;
 
 use crate::queue::Queue;
 
-/// How many jobs that ask for the same are made and wait. More than one, so that the next are ready when some start.
+/// So many jobs that ask for the same are made and wait. More than one, so that the next are ready when some start.
 const MADE: usize = 32;
 
 /// The jobs that wait, with pods and without.
@@ -355,6 +355,7 @@ mod tests {
         assert!(turns.ask(&other, same("large"), rank(0, 500)));
         let elsewhere = Asked {
             namespace: "elsewhere".to_owned(),
+            suspended: false,
             pods: "small".to_owned(),
         };
         assert!(turns.ask(&ObjectKey::new("elsewhere", "a"), elsewhere, rank(0, 501)));
