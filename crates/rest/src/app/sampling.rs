@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use astrago_api::quantity::Amount;
+use astrago_plan::fit::holds_room;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-use super::{Error, Result, jobs, list, nodes};
+use super::{Error, Result, jobs, list};
 use crate::context::Context;
 use crate::history::{SAMPLE_SECONDS, Sample};
 use crate::identity::Caller;
@@ -152,7 +153,7 @@ async fn measure(context: &Context) -> kube::Result<Vec<Sample>> {
             namespace: pod.metadata.namespace,
             name: pod.metadata.name,
         };
-        let Some(owner) = mirrors.pods.get(&key).filter(|pod| nodes::holds_room(pod)) else {
+        let Some(owner) = mirrors.pods.get(&key).filter(|pod| holds_room(pod)) else {
             continue;
         };
         let Some(job) = owner.labels().get(astrago_api::labels::JOBSET_NAME) else {
