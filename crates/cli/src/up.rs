@@ -130,9 +130,12 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
     let reports = serve_reports(server.clone(), &rest, reports_listener, workers);
     tasks.spawn(reports);
     let router = rest.router();
-    let serve = move |_| router.clone();
-    let requests = stop.requests.clone();
-    tasks.spawn(astrago_net::serve(rest_listener, tls, serve, requests));
+    tasks.spawn(astrago_net::serve(
+        rest_listener,
+        tls,
+        move |_| router.clone(),
+        stop.requests.clone(),
+    ));
     data.write_if_possible(Endpoints::FILE, &serde_json::to_vec(&endpoints)?);
     Ok(Running {
         endpoints,

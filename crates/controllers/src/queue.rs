@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use astrago_api::ObjectKey;
-use astrago_mirror::{Kind, Mirror};
+use astrago_mirror::{Change, Kind, Mirror};
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
@@ -55,11 +55,7 @@ impl Queue {
         mirror: &Mirror<K>,
         find: impl Fn(&K) -> Option<ObjectKey> + Send + Sync + 'static,
     ) {
-        let queue = Arc::clone(self);
-        mirror.subscribe(move |change| {
-            let found = change.latest().and_then(|object| find(object));
-            found.into_iter().for_each(|key| queue.add(key));
-        });
+        self.hear(mirror, move |change| find(change.latest()?));
     }
 
     /// Works on what `find` makes of each object of `mirror` that goes away.
@@ -68,11 +64,21 @@ impl Queue {
         mirror: &Mirror<K>,
         find: impl Fn(&K) -> Option<ObjectKey> + Send + Sync + 'static,
     ) {
+        self.hear(mirror, move |change| {
+            find(change.old.as_ref().filter(|_| change.new.is_none())?)
+        });
+    }
+
+    fn hear<K: Kind>(
+        self: &Arc<Self>,
+        mirror: &Mirror<K>,
+        find: impl Fn(&Change<K>) -> Option<ObjectKey> + Send + Sync + 'static,
+    ) {
         let queue = Arc::clone(self);
         mirror.subscribe(move |change| {
-            let gone = change.old.as_ref().filter(|_| change.new.is_none());
-            let found = gone.and_then(|object| find(object));
-            found.into_iter().for_each(|key| queue.add(key));
+            if let Some(key) = find(change) {
+                queue.add(key);
+            }
         });
     }
 

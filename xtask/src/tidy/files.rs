@@ -11,9 +11,11 @@ const MOST_LINES: usize = 800;
 const WAITING: &str = "crates/testkit/src/eventually.rs";
 /// The threat model: each of its promises names its test.
 const PROMISES: &str = "docs/security.md";
-/// What ARCHITECTURE.md says is absent: the sources, those of them that may all the same, words that would give it away,
-/// and the rule in short.
-const ABSENT: [(&[&str], &[&str], &[&str], &str); 10] = [
+/// The sources, those of them that may all the same, words that would give it away, and the rule in short.
+type Absence = (Names, Names, Names, &'static str);
+type Names = &'static [&'static str];
+/// What ARCHITECTURE.md says is absent.
+const ABSENT: [Absence; 10] = [
     (
         &["apiserver/src/"],
         &["status.rs"],

@@ -11,7 +11,6 @@ use astrago_apiserver::files;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
-use crate::output;
 
 /// A process that was killed holds its lock until the kernel has taken it apart, which is not at once.
 const A_KILLED_ONE_IS_GONE: Duration = Duration::from_secs(2);
@@ -236,7 +235,7 @@ pub(crate) fn random_secret() -> Result<String> {
     File::open("/dev/urandom")
         .and_then(|mut file| file.read_exact(&mut bytes))
         .context("failed to get random numbers")?;
-    Ok(output::hexadecimal(&bytes))
+    Ok(hex::encode(bytes))
 }
 
 #[cfg(test)]

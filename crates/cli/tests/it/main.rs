@@ -1,5 +1,9 @@
 //! The built binary, from the outside.
 #![expect(
+    clippy::too_many_lines,
+    reason = "a test tells one story, from top to bottom"
+)]
+#![expect(
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stdout,

@@ -1,5 +1,9 @@
 //! The node on the real kernel.
 #![expect(
+    clippy::too_many_lines,
+    reason = "a test tells one story, from top to bottom"
+)]
+#![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
     reason = "helpers of tests fail and speak as tests do"
