@@ -1,12 +1,9 @@
 //! The built binary, from the outside.
 #![expect(
-    clippy::too_many_lines,
-    reason = "a test tells one story, from top to bottom"
-)]
-#![expect(
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stdout,
+    clippy::too_many_lines,
     reason = "a test that fails should end at once and say so"
 )]
 

@@ -1,11 +1,8 @@
 //! The node on the real kernel.
 #![expect(
-    clippy::too_many_lines,
-    reason = "a test tells one story, from top to bottom"
-)]
-#![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
+    clippy::too_many_lines,
     reason = "helpers of tests fail and speak as tests do"
 )]
 
