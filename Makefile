@@ -29,7 +29,7 @@ test: setup ui ## Every test that needs no cluster
 	$(CARGO) test $(LOCKED) --workspace
 	$(MAKE) test-ui
 
-# Built as for the tests: another selection of packages would unify features differently and compile everything anew.
+# Built as for the tests: another selection of packages would unify features differently and recompile everything.
 test-ui: setup ui ## The web page: units, then Chromium against a real `astrago up`
 	$(CARGO) test $(LOCKED) --workspace --no-run
 	cd ui && npm test && npm run e2e
@@ -37,7 +37,7 @@ test-ui: setup ui ## The web page: units, then Chromium against a real `astrago 
 test-steady: setup ui ## The Rust tests twenty times, alone and beside load (ROUNDS, TESTS)
 	scripts/test-steady
 
-fresh: ## The README's commands in a bare Debian with an empty home (needs root)
+fresh: ## Check, test and run in a bare Debian with an empty home (needs root)
 	scripts/fresh
 
 dist: ## What people install, into dist/: wheels, tarball, Debian package, image, SBOM, checksums
@@ -72,8 +72,8 @@ check: ui ## Formatting, lints, generated files, house rules, dependency audit
 	scripts/audit
 	$(MAKE) check-ui
 
-check-ui: ui ## Types, lints and formatting of the web page
-	cd ui && npx tsc && npm run lint
+check-ui: ui ## Generated and other types, lints and formatting of the web page
+	cd ui && npm run --silent types -- --check && npx tsc && npm run lint
 
 bench: setup ## The benchmarks, as ratios against a peer or a floor of the same run
 	scripts/bench
@@ -87,7 +87,7 @@ setup: ## What the tests need: system packages and a Python environment (cached)
 fmt: ## Format the code
 	$(CARGO) fmt --all
 
-gen: ## Write the generated files anew
+gen: ## Write the generated files
 	$(CARGO) xtask gen
 
 .PHONY: help build run ui test test-ui test-steady lab fresh dist test-dist test-cluster conformance screenshots check check-ui bench fuzz setup fmt gen

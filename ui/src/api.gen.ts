@@ -1108,7 +1108,7 @@ export interface components {
             arguments?: string[];
             /**
              * Format: int64
-             * @description Starts so many processes on each node, with torchrun. Only with pytorch, and without `command`.
+             * @description How many processes torchrun starts on each node. Only with pytorch, and without `command`.
              */
             nproc_per_node?: number | null;
             /** @description A name of your choice; otherwise `{user_id}-job-{time}`. */
@@ -2888,9 +2888,9 @@ export interface operations {
                 namespace?: string;
                 /** @description The rank, 0 by default */
                 worker?: number;
-                /** @description Only so many lines from the end; 100000 by default */
+                /** @description How many lines from the end; 100000 by default */
                 tail?: number;
-                /** @description Only the last so many seconds */
+                /** @description Only lines no older than this, in seconds */
                 since?: number;
                 /** @description The attempt before this one */
                 previous?: boolean;
@@ -3162,9 +3162,9 @@ export interface operations {
                 namespace?: string;
                 /** @description One worker only */
                 worker?: number;
-                /** @description Only so many lines from the end; 100000 by default, but with `format=ndjson` */
+                /** @description How many lines from the end; 100000 by default, except with `format=ndjson` */
                 tail?: number;
-                /** @description Only the last so many seconds */
+                /** @description Only lines no older than this, in seconds */
                 since?: number;
                 /** @description The attempt before this one */
                 previous?: boolean;
@@ -3358,7 +3358,7 @@ export interface operations {
                 namespace?: string;
                 /** @description One worker only */
                 worker?: number;
-                /** @description Begin so many lines before the end */
+                /** @description How many lines before the end to begin */
                 tail?: number;
             };
             header?: {
@@ -3424,7 +3424,7 @@ export interface operations {
         parameters: {
             query?: {
                 namespace?: string;
-                /** @description at most about so many for each curve; 500 unless given */
+                /** @description About how many points at most for each curve; 500 by default */
                 points?: number;
                 from_step?: number;
                 to_step?: number;

@@ -76,7 +76,7 @@ pub(crate) struct Connection {
         value_name = "NAME"
     )]
     pub(crate) namespace: Option<String>,
-    /// So many seconds a server may take to answer before it counts as gone
+    /// How many seconds a server may take to answer before it counts as gone
     #[arg(
         long,
         global = true,

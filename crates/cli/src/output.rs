@@ -1,10 +1,10 @@
 //! Printing answers: as a table for people, as JSON or YAML for programs.
 
-use std::fmt::Write as _;
 use std::io::Write as _;
 
 use anyhow::Result;
 use serde::Serialize;
+use unicode_width::UnicodeWidthStr;
 
 use crate::args::Format;
 
@@ -67,22 +67,7 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
 
 /// How many columns a text takes on a terminal: escape sequences none, Hangul and the like two.
 fn width(text: &str) -> usize {
-    let mut width = 0;
-    let mut escape = false;
-    for character in text.chars() {
-        match character {
-            '\u{1b}' => escape = true,
-            'm' if escape => escape = false,
-            _ if escape => {}
-            '\u{1100}'..='\u{115f}'
-            | '\u{2e80}'..='\u{a4cf}'
-            | '\u{ac00}'..='\u{d7a3}'
-            | '\u{f900}'..='\u{faff}'
-            | '\u{ff00}'..='\u{ff60}' => width += 2,
-            _ => width += 1,
-        }
-    }
-    width
+    anstream::adapter::strip_str(text).map(str::width).sum()
 }
 
 /// A duration in at most two units, as `2h 5m`.
@@ -117,14 +102,6 @@ pub(crate) fn short(value: f64) -> String {
     } else {
         format!("{value:.1}")
     }
-}
-
-/// Bytes as hexadecimal digits.
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// A value, or a dash where there is none.

@@ -95,23 +95,15 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
         workers: CancellationToken::new(),
     };
     let tasks = TaskTracker::new();
-    let controllers = Client::new(server.local(Identity::component("controllers")), "default");
-    let plan = astrago_plan::Options {
-        status_server: Some(astrago_plan::StatusServer {
-            url: format!("https://{}:{}", relay::HOST, relay::PORT),
-            ca: server.ca_pem().to_owned(),
-        }),
-    };
-    let mut options = crate::server::controller_options(&arguments.controllers);
-    options.plan = plan.clone();
+    let plan = plan_options(&server);
     // The process holds each object once: the controllers and the REST API read the same copies.
     let mirrors = Mirrors::default();
+    let mut options = crate::server::controller_options(&arguments.controllers);
+    options.plan = plan.clone();
     options.mirrors = Some(mirrors.clone());
-    tasks.spawn(astrago_controllers::run(
-        controllers,
-        options,
-        stop.workers.clone(),
-    ));
+    let controllers = Client::new(server.local(Identity::component("controllers")), "default");
+    let run = astrago_controllers::run(controllers, options, stop.workers.clone());
+    tasks.spawn(run);
     if let Some(options) = node {
         let name = options.node_name.clone();
         start_node(&server, options, &tasks, stop.workers.clone()).await?;
@@ -120,13 +112,8 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
         }
     }
     // Only now, so that whoever finds it ready finds the node.
-    let kube = server.clone();
-    let kube_stop = stop.workers.clone();
-    tasks.spawn(async move {
-        if let Err(error) = kube.serve(kube_listener, kube_stop).await {
-            tracing::error!(error = %astrago_net::chain(&error), "the Kubernetes API stopped");
-        }
-    });
+    let workers = stop.workers.clone();
+    tasks.spawn(serve_kubernetes(server.clone(), kube_listener, workers));
 
     let mut cluster = Cluster::detect(&client)
         .await
@@ -140,20 +127,15 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
     let rest = Rest::start(options, stop.workers.clone())
         .await
         .context("failed to start the REST API")?;
-    let reports_stop = stop.workers.clone();
-    tasks.spawn(serve_reports(
-        server.clone(),
-        &rest,
-        reports_listener,
-        reports_stop,
-    ));
+    let workers = stop.workers.clone();
+    let reports = serve_reports(server.clone(), &rest, reports_listener, workers);
+    tasks.spawn(reports);
     let router = rest.router();
-    let rest_stop = stop.requests.clone();
     tasks.spawn(astrago_net::serve(
         rest_listener,
         tls,
         move |_| router.clone(),
-        rest_stop,
+        stop.requests.clone(),
     ));
     data.write_if_possible(Endpoints::FILE, &serde_json::to_vec(&endpoints)?);
     Ok(Running {
@@ -165,6 +147,12 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
         stop,
         tasks,
     })
+}
+
+async fn serve_kubernetes(server: Server, listener: TcpListener, stop: CancellationToken) {
+    if let Err(error) = server.serve(listener, stop).await {
+        tracing::error!(error = %astrago_net::chain(&error), "the Kubernetes API stopped");
+    }
 }
 
 /// Takes reports of progress from pods, until it is told to stop.
@@ -242,6 +230,16 @@ impl Running {
 /// Where the REST API keeps what remains of jobs.
 fn history(data: &DataDir) -> PathBuf {
     data.path().join("history")
+}
+
+/// Pods report their progress through the relay of their node.
+fn plan_options(server: &Server) -> astrago_plan::Options {
+    astrago_plan::Options {
+        status_server: Some(astrago_plan::StatusServer {
+            url: format!("https://{}:{}", relay::HOST, relay::PORT),
+            ca: server.ca_pem().to_owned(),
+        }),
+    }
 }
 
 fn api_options(
@@ -329,7 +327,7 @@ pub(crate) fn open_to_everybody(listen: SocketAddr) -> Failure {
     Failure::theirs(format!(
         "--no-auth makes everybody the administrator, and {listen} can be reached from other machines"
     ))
-    .hint("listen on 127.0.0.1, or leave --no-auth away")
+    .hint("listen on 127.0.0.1, or leave out --no-auth")
 }
 
 async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener> {

@@ -1,11 +1,14 @@
 //! What every controller is given: the client, the clock, the shared copies of the world, and where to tell
 //! people what happened.
 
-use std::fmt;
+use std::fmt::{self, Debug};
 use std::sync::Arc;
 
+use astrago_api::ObjectKey;
 use astrago_mirror::Mirrors;
-use kube::{Client, Resource};
+use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
 use crate::clock::SharedClock;
@@ -63,6 +66,43 @@ impl Context {
     pub fn queue(&self) -> Arc<Queue> {
         Arc::new(Queue::new(Arc::clone(&self.clock)))
     }
+
+    /// Deletes `object`, of this version only if one is given, with all that belongs to it; its name stays taken until
+    /// all of that is gone. Returns what is left of it meanwhile.
+    pub(crate) async fn delete<K>(
+        &self,
+        controller: &'static str,
+        api: &Api<K>,
+        object: &K,
+        version: Option<String>,
+    ) -> kube::Result<Option<K>>
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+    {
+        let parameters = DeleteParams {
+            propagation_policy: Some(PropagationPolicy::Foreground),
+            preconditions: Some(Preconditions {
+                uid: object.uid(),
+                resource_version: version,
+            }),
+            ..DeleteParams::default()
+        };
+        match api.delete(&object.name_any(), &parameters).await {
+            Ok(answer) => {
+                self.metrics.wrote(controller);
+                let left = answer.left();
+                Ok(left.filter(|left| left.meta().deletion_timestamp.is_some()))
+            }
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The object of this kind that controls this one.
+pub(crate) fn owner_key<K: Resource>(object: &K, kind: &str) -> Option<ObjectKey> {
+    let namespace = object.meta().namespace.clone().unwrap_or_default();
+    Some(ObjectKey::new(namespace, owner_name(object, kind)?))
 }
 
 /// The name of the object of this kind that controls this one.

@@ -1,4 +1,4 @@
-//! Drives one controller: takes keys from its queue, runs at most so many reconciles at once, and decides from
+//! Drives one controller: takes keys from its queue, runs a limited number of reconciles at once, and decides from
 //! the error when a failed one is tried again.
 
 use std::collections::HashMap;
@@ -170,7 +170,7 @@ fn settle<E: Category>(
     }
 }
 
-/// The delay before the next try after so many failures in a row.
+/// The delay before the next try after `failures` in a row.
 fn back_off(failures: u32) -> Duration {
     let doubled = 2_u32.saturating_pow(failures.saturating_sub(1));
     FIRST_RETRY.saturating_mul(doubled).min(LAST_RETRY)

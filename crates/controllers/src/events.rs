@@ -24,7 +24,7 @@ const COMPONENT: &str = "astrago-controllers";
 /// Kubernetes refuses longer messages.
 const LONGEST_MESSAGE: usize = 1024;
 
-/// So many names are remembered with their count, to spare a read before each repetition.
+/// How many names are remembered with their count, to spare a read before each repetition.
 const REMEMBERED: usize = 4096;
 
 /// One thing to tell.

@@ -25,7 +25,7 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::Api;
 use tokio_util::sync::CancellationToken;
 
-use crate::context::{Context, owner_name};
+use crate::context::{Context, owner_key};
 use crate::controller::{Category, Next, Retry, drive, retry_of};
 use crate::events::reference;
 use crate::{report, status};
@@ -41,58 +41,32 @@ pub(crate) enum Error {
     /// The Job makes no sense.
     #[error("{field} {problem}")]
     Invalid {
-        /// The field at fault.
         field: &'static str,
-        /// What is wrong with it.
         problem: String,
     },
     /// A pod could not be created.
     #[error("failed to create pod {name}")]
     #[strum(serialize = "FailedCreate")]
-    CreatePod {
-        /// The pod.
-        name: String,
-        /// Why.
-        source: kube::Error,
-    },
+    CreatePod { name: String, source: kube::Error },
     /// A pod of this name exists and belongs to somebody else.
     #[error("pod {name} exists and does not belong to this job")]
     #[strum(serialize = "FailedCreate")]
-    NameTaken {
-        /// The pod.
-        name: String,
-    },
+    NameTaken { name: String },
     /// A pod could not be taken on or let go.
     #[error("failed to change the owner of pod {name}")]
     #[strum(serialize = "FailedClaim")]
-    ClaimPod {
-        /// The pod.
-        name: String,
-        /// Why.
-        source: kube::Error,
-    },
+    ClaimPod { name: String, source: kube::Error },
     /// A pod could not be deleted.
     #[error("failed to delete pod {name}")]
     #[strum(serialize = "FailedDelete")]
-    DeletePod {
-        /// The pod.
-        name: String,
-        /// Why.
-        source: kube::Error,
-    },
+    DeletePod { name: String, source: kube::Error },
     /// The Job could not be deleted at the end of its time.
     #[error("failed to delete the finished job")]
     #[strum(serialize = "FailedDelete")]
-    DeleteExpired {
-        /// Why.
-        source: kube::Error,
-    },
+    DeleteExpired { source: kube::Error },
     /// The status could not be written.
     #[error("failed to write the status of the job")]
-    WriteStatus {
-        /// Why.
-        source: kube::Error,
-    },
+    WriteStatus { source: kube::Error },
 }
 
 impl Category for Error {
@@ -116,30 +90,15 @@ impl Category for Error {
 /// Runs the controller until cancelled.
 pub(crate) async fn run(context: Arc<Context>, workers: usize, stop: CancellationToken) {
     let queue = context.queue();
-    let jobs = Arc::clone(&queue);
-    context.mirrors.jobs.subscribe(move |change| {
-        if let Some(job) = change.latest() {
-            jobs.add(ObjectKey::of(&**job));
-        }
+    let mirrors = &context.mirrors;
+    queue.follow(&mirrors.jobs, |job| Some(ObjectKey::of(job)));
+    // A pod that has lost its labels still has its owner.
+    queue.follow(&mirrors.pods, |pod| {
+        ObjectKey::of_batch_job(pod).or_else(|| owner_key(pod, "Job"))
     });
-    let pods = Arc::clone(&queue);
-    context.mirrors.pods.subscribe(move |change| {
-        let Some(pod) = change.latest() else { return };
-        // One that has lost its labels still has its owner.
-        let owner = || {
-            let namespace = pod.metadata.namespace.clone().unwrap_or_default();
-            Some(ObjectKey::new(namespace, owner_name(&**pod, "Job")?))
-        };
-        if let Some(job) = ObjectKey::of_batch_job(pod).or_else(owner) {
-            pods.add(job);
-        }
-    });
-    let ready = async { tokio::join!(context.mirrors.jobs.ready(), context.mirrors.pods.ready()) };
+    let ready = async { tokio::join!(mirrors.jobs.ready(), mirrors.pods.ready()) };
     if stop.run_until_cancelled(ready).await.is_none() {
         return;
-    }
-    for job in context.mirrors.jobs.all() {
-        queue.add(ObjectKey::of(&*job));
     }
     drive(&context, CONTROLLER, &queue, workers, &stop, |key| {
         reconcile(Arc::clone(&context), key)

@@ -20,7 +20,7 @@ use astrago_plan::FieldErrors;
 use kube::Api;
 use tokio_util::sync::CancellationToken;
 
-use crate::context::{Context, owner_name};
+use crate::context::{Context, owner_key};
 use crate::controller::{Category, Next, Retry, drive, retry_of};
 use crate::events::reference;
 use crate::{report, status};
@@ -35,50 +35,26 @@ pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 pub(crate) enum Error {
     /// The set makes no sense, and while it is held its owner can mend that.
     #[error("the jobset is invalid: {errors}")]
-    Invalid {
-        /// What is wrong.
-        errors: FieldErrors,
-    },
+    Invalid { errors: FieldErrors },
     /// A child could not be created.
     #[error("failed to create {name}")]
     #[strum(serialize = "CreationFailed")]
-    Create {
-        /// Kind and name.
-        name: String,
-        /// Why.
-        source: kube::Error,
-    },
+    Create { name: String, source: kube::Error },
     /// A Job of this name exists and belongs to somebody else.
     #[error("job {name} exists and does not belong to this jobset")]
     #[strum(serialize = "CreationFailed")]
-    NameTaken {
-        /// The Job.
-        name: String,
-    },
+    NameTaken { name: String },
     /// A Job could not be held or let go.
     #[error("failed to suspend or resume job {name}")]
     #[strum(serialize = "SuspendFailed")]
-    SuspendJob {
-        /// The Job.
-        name: String,
-        /// Why.
-        source: kube::Error,
-    },
+    SuspendJob { name: String, source: kube::Error },
     /// The set or a Job could not be deleted.
     #[error("failed to delete {name}")]
     #[strum(serialize = "DeletionFailed")]
-    Delete {
-        /// What.
-        name: String,
-        /// Why.
-        source: kube::Error,
-    },
+    Delete { name: String, source: kube::Error },
     /// The status could not be written.
     #[error("failed to write the status of the jobset")]
-    WriteStatus {
-        /// Why.
-        source: kube::Error,
-    },
+    WriteStatus { source: kube::Error },
 }
 
 impl Category for Error {
@@ -101,35 +77,9 @@ impl Category for Error {
 pub(crate) async fn run(context: Arc<Context>, workers: usize, stop: CancellationToken) {
     let queue = context.queue();
     let mirrors = &context.mirrors;
-    let sets = Arc::clone(&queue);
-    mirrors.job_sets.subscribe(move |change| {
-        if let Some(set) = change.latest() {
-            sets.add(ObjectKey::of(&**set));
-        }
-    });
-    let jobs = Arc::clone(&queue);
-    mirrors.jobs.subscribe(move |change| {
-        let Some(job) = change.latest() else { return };
-        if let Some(name) = owner_name(&**job, "JobSet") {
-            jobs.add(ObjectKey::new(
-                job.metadata.namespace.clone().unwrap_or_default(),
-                name,
-            ));
-        }
-    });
-    let services = Arc::clone(&queue);
-    mirrors.services.subscribe(move |change| {
-        // Only a Service that went away makes work.
-        let Some(service) = change.old.as_ref().filter(|_| change.new.is_none()) else {
-            return;
-        };
-        if let Some(name) = owner_name(&**service, "JobSet") {
-            services.add(ObjectKey::new(
-                service.metadata.namespace.clone().unwrap_or_default(),
-                name,
-            ));
-        }
-    });
+    queue.follow(&mirrors.job_sets, |set| Some(ObjectKey::of(set)));
+    queue.follow(&mirrors.jobs, |job| owner_key(job, "JobSet"));
+    queue.follow_ends(&mirrors.services, |service| owner_key(service, "JobSet"));
     let ready = async {
         tokio::join!(
             mirrors.job_sets.ready(),
@@ -139,9 +89,6 @@ pub(crate) async fn run(context: Arc<Context>, workers: usize, stop: Cancellatio
     };
     if stop.run_until_cancelled(ready).await.is_none() {
         return;
-    }
-    for set in mirrors.job_sets.all() {
-        queue.add(ObjectKey::of(&*set));
     }
     drive(&context, CONTROLLER, &queue, workers, &stop, |key| {
         reconcile(Arc::clone(&context), key)

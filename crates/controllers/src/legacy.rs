@@ -92,47 +92,25 @@ pub(crate) enum Error {
     /// The job makes no sense, and it was started before it was changed so.
     #[error("the job is invalid and goes on as it was: {errors}")]
     #[strum(serialize = "FailedValidation")]
-    Invalid {
-        /// What is wrong.
-        errors: FieldErrors,
-    },
+    Invalid { errors: FieldErrors },
     /// Something could not be created.
     #[error("failed to create {name}")]
     #[strum(serialize = "FailedCreate")]
-    Create {
-        /// Kind and name.
-        name: String,
-        /// Why.
-        source: kube::Error,
-    },
+    Create { name: String, source: kube::Error },
     /// Something of this name exists and belongs to somebody else.
     #[error("{name} exists and does not belong to this job")]
     #[strum(serialize = "FailedCreate")]
-    NameTaken {
-        /// Kind and name.
-        name: String,
-    },
+    NameTaken { name: String },
     /// Something could not be deleted.
     #[error("failed to delete {name}")]
     #[strum(serialize = "FailedDelete")]
-    Delete {
-        /// Kind and name.
-        name: String,
-        /// Why.
-        source: kube::Error,
-    },
+    Delete { name: String, source: kube::Error },
     /// The key pair of an MPIJob could not be made.
     #[error("failed to make the key pair")]
-    MakeKey {
-        /// Why.
-        source: rcgen::Error,
-    },
+    MakeKey { source: rcgen::Error },
     /// The status could not be written.
     #[error("failed to write the status of the job")]
-    WriteStatus {
-        /// Why.
-        source: kube::Error,
-    },
+    WriteStatus { source: kube::Error },
 }
 
 impl Category for Error {
@@ -159,26 +137,9 @@ pub(crate) async fn run<K: Kind>(context: Arc<Context>, workers: usize, stop: Ca
     let operator = K::framework().operator;
     let queue = context.queue();
     let mirrors = &context.mirrors;
-    let jobs = Arc::clone(&queue);
-    K::mirror(mirrors).subscribe(move |change| {
-        if let Some(job) = change.latest() {
-            jobs.add(ObjectKey::of(&**job));
-        }
-    });
-    let pods = Arc::clone(&queue);
-    mirrors.pods.subscribe(move |change| {
-        if let Some(job) = change.latest().and_then(|pod| job_of(&**pod, operator)) {
-            pods.add(job);
-        }
-    });
-    let services = Arc::clone(&queue);
-    mirrors.services.subscribe(move |change| {
-        // Only a Service that went away makes work.
-        let gone = change.old.as_ref().filter(|_| change.new.is_none());
-        if let Some(job) = gone.and_then(|service| job_of(&**service, operator)) {
-            services.add(job);
-        }
-    });
+    queue.follow(K::mirror(mirrors), |job| Some(ObjectKey::of(job)));
+    queue.follow(&mirrors.pods, |pod| job_of(pod, operator));
+    queue.follow_ends(&mirrors.services, |service| job_of(service, operator));
     let ready = async {
         tokio::join!(
             K::mirror(mirrors).ready(),
@@ -188,9 +149,6 @@ pub(crate) async fn run<K: Kind>(context: Arc<Context>, workers: usize, stop: Ca
     };
     if stop.run_until_cancelled(ready).await.is_none() {
         return;
-    }
-    for job in K::mirror(mirrors).all() {
-        queue.add(ObjectKey::of(&*job));
     }
     drive(&context, operator, &queue, workers, &stop, |key| {
         reconcile::<K>(Arc::clone(&context), key)

@@ -33,18 +33,10 @@ pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 pub(crate) enum Error {
     /// The node's condition could not be written.
     #[error("failed to mark the node as unknown")]
-    MarkNode {
-        /// Why.
-        source: kube::Error,
-    },
+    MarkNode { source: kube::Error },
     /// A pod could not be given up.
     #[error("failed to give up pod {pod}")]
-    GiveUp {
-        /// The pod.
-        pod: String,
-        /// Why.
-        source: kube::Error,
-    },
+    GiveUp { pod: String, source: kube::Error },
 }
 
 impl Category for Error {
@@ -66,21 +58,10 @@ type Signs = Mutex<HashMap<String, Hearing>>;
 pub(crate) async fn run(context: Arc<Context>, stop: CancellationToken) {
     let queue = context.queue();
     let mirrors = &context.mirrors;
-    let nodes = Arc::clone(&queue);
-    mirrors.nodes.subscribe(move |change| {
-        if let Some(node) = change.latest() {
-            nodes.add(ObjectKey::of(&**node));
-        }
-    });
-    let leases = Arc::clone(&queue);
-    mirrors.leases.subscribe(move |change| {
-        let Some(lease) = change.latest() else { return };
-        if lease.metadata.namespace.as_deref() == Some(LEASE_NAMESPACE) {
-            leases.add(ObjectKey::new(
-                "",
-                lease.metadata.name.clone().unwrap_or_default(),
-            ));
-        }
+    queue.follow(&mirrors.nodes, |node| Some(ObjectKey::of(node)));
+    queue.follow(&mirrors.leases, |lease| {
+        let lease = ObjectKey::of(lease);
+        (lease.namespace == LEASE_NAMESPACE).then(|| ObjectKey::new("", lease.name))
     });
     let ready = async {
         tokio::join!(
@@ -91,9 +72,6 @@ pub(crate) async fn run(context: Arc<Context>, stop: CancellationToken) {
     };
     if stop.run_until_cancelled(ready).await.is_none() {
         return;
-    }
-    for node in mirrors.nodes.all() {
-        queue.add(ObjectKey::of(&*node));
     }
     // Pods may be left of a node that was deleted while nobody looked.
     for pod in mirrors.pods.all() {

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
 use crate::events::{self, Notice};
+use crate::pod;
 
 /// Keeps a claim that pods use.
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
@@ -125,11 +126,7 @@ fn holds(pod: &Pod) -> bool {
         .spec
         .as_ref()
         .is_some_and(|spec| spec.node_name.is_some());
-    let phase = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.phase.as_deref());
-    placed && !matches!(phase, Some("Succeeded" | "Failed"))
+    placed && !pod::is_terminal(pod)
 }
 
 /// The claims that a pod names.

@@ -6,9 +6,10 @@
 //! cannot move; that is why this exists.)
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use astrago_api::ObjectKey;
+use astrago_mirror::{Change, Kind, Mirror};
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
@@ -46,6 +47,39 @@ impl Queue {
     pub fn add(&self, key: ObjectKey) {
         self.lock().add(key);
         self.changed.notify_one();
+    }
+
+    /// Works on what `find` makes of each object of `mirror`, of those that are known and whenever one changes.
+    pub(crate) fn follow<K: Kind>(
+        self: &Arc<Self>,
+        mirror: &Mirror<K>,
+        find: impl Fn(&K) -> Option<ObjectKey> + Send + Sync + 'static,
+    ) {
+        self.hear(mirror, move |change| find(change.latest()?));
+    }
+
+    /// Works on what `find` makes of each object of `mirror` that goes away.
+    pub(crate) fn follow_ends<K: Kind>(
+        self: &Arc<Self>,
+        mirror: &Mirror<K>,
+        find: impl Fn(&K) -> Option<ObjectKey> + Send + Sync + 'static,
+    ) {
+        self.hear(mirror, move |change| {
+            find(change.old.as_ref().filter(|_| change.new.is_none())?)
+        });
+    }
+
+    fn hear<K: Kind>(
+        self: &Arc<Self>,
+        mirror: &Mirror<K>,
+        find: impl Fn(&Change<K>) -> Option<ObjectKey> + Send + Sync + 'static,
+    ) {
+        let queue = Arc::clone(self);
+        mirror.subscribe(move |change| {
+            if let Some(key) = find(change) {
+                queue.add(key);
+            }
+        });
     }
 
     /// Work on `key` at `moment`, or earlier if something else asks for it. The earliest delay wins.

@@ -41,7 +41,6 @@ pub(crate) enum Error {
     #[error("unsupported runtime: {kind}.{group}")]
     #[strum(serialize = "TrainingRuntimeNotSupported")]
     UnsupportedRuntime {
-        /// The kind.
         kind: String,
         /// The API group.
         group: String,
@@ -49,66 +48,34 @@ pub(crate) enum Error {
     /// The runtime is not there.
     #[error("{kind} {name} does not exist; the job starts when it is created")]
     #[strum(serialize = "TrainingRuntimeNotFound")]
-    NoRuntime {
-        /// The kind.
-        kind: String,
-        /// The name.
-        name: String,
-    },
+    NoRuntime { kind: String, name: String },
     /// The runtime could not be read.
     #[error("failed to read the runtime {name}")]
     #[strum(serialize = "TrainJobResourcesCreationFailed")]
-    ReadRuntime {
-        /// The name.
-        name: String,
-        /// Why.
-        source: kube::Error,
-    },
+    ReadRuntime { name: String, source: kube::Error },
     /// The snapshot of the runtime is not what it should be.
     #[error("invalid runtime snapshot: {problem}")]
     #[strum(serialize = "TrainJobResourcesCreationFailed")]
-    BadSnapshot {
-        /// What is wrong.
-        problem: String,
-    },
+    BadSnapshot { problem: String },
     /// A JobSet of the job's name belongs to somebody else.
     #[error("jobset {name} exists and does not belong to this TrainJob")]
     #[strum(serialize = "TrainJobResourcesCreationFailed")]
-    NameTaken {
-        /// The name.
-        name: String,
-    },
+    NameTaken { name: String },
     /// An object could not be made.
     #[error("failed to apply {name}")]
     #[strum(serialize = "TrainJobResourcesCreationFailed")]
-    Apply {
-        /// Kind and name.
-        name: String,
-        /// Why.
-        source: kube::Error,
-    },
+    Apply { name: String, source: kube::Error },
     /// No key pair could be made.
     #[error("failed to make a key pair")]
     #[strum(serialize = "TrainJobResourcesCreationFailed")]
-    MakeKey {
-        /// Why.
-        source: rcgen::Error,
-    },
+    MakeKey { source: rcgen::Error },
     /// The job or its JobSet could not be deleted.
     #[error("failed to delete {name}")]
     #[strum(serialize = "DeletionFailed")]
-    Delete {
-        /// The name.
-        name: String,
-        /// Why.
-        source: kube::Error,
-    },
+    Delete { name: String, source: kube::Error },
     /// The status could not be written.
     #[error("failed to write the status of the TrainJob")]
-    WriteStatus {
-        /// Why.
-        source: kube::Error,
-    },
+    WriteStatus { source: kube::Error },
 }
 
 impl Category for Error {

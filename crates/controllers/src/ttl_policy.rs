@@ -1,7 +1,7 @@
 //! When a finished object is to be deleted.
 //!
 //! Counted from the moment it finished, as its status has it: a server that was down when the time was up
-//! deletes on its next start, and a restart never starts the count anew.
+//! deletes on its next start, and a restart never resets the count.
 
 use jiff::Timestamp;
 

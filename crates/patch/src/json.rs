@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(target, json!({"a": {}, "b": 2}));
     }
 
-    /// Each operation puts so many levels at the end of those before it.
+    /// Each operation adds `levels` to the end of those before it.
     fn deeper(operations: usize, levels: usize) -> Vec<Value> {
         let value = || (0..levels).fold(json!({}), |inner, _| json!({ "x": inner }));
         (0..operations)

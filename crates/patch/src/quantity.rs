@@ -83,7 +83,7 @@ impl Amount {
         Self::capped(i128::from(bytes) * NANO, Form::Binary)
     }
 
-    /// So many billionths of a unit.
+    /// The given number of billionths of a unit.
     pub fn of_nanos(nanos: i128, form: Form) -> Self {
         Self::capped(nanos, form)
     }
@@ -129,7 +129,7 @@ impl Amount {
         (part.nanos > 0).then(|| u64::try_from(self.nanos.max(0) / part.nanos).unwrap_or(u64::MAX))
     }
 
-    /// So many times this amount.
+    /// A multiple of this amount.
     #[must_use]
     pub fn scaled(self, factor: u64) -> Self {
         Self::capped(self.nanos.saturating_mul(i128::from(factor)), self.form)

@@ -24,7 +24,7 @@ mod place;
 mod resources;
 mod waiting;
 
-pub use cluster::{Cluster, NodeInfo};
+pub use cluster::{Cluster, NodeInfo, holds_room};
 pub use place::{Moment, Shape, Verdict, place, shapes};
 pub use resources::{CPU, GPU, MEMORY, PODS, PodNeed, Resources, pod_limits};
 pub use waiting::{Ahead, Cause, Waiting};

@@ -57,7 +57,7 @@ pub(crate) fn default_spec(spec: &mut JobSetSpec) {
     }
 }
 
-/// The Jobs of a JobSet, in the order of its templates, as they are after so many restarts. Which of
+/// The Jobs of a JobSet, in the order of its templates, as they are after `restarts`. Which of
 /// them may be created yet (`dependsOn`, `startupPolicy`) is for the controller to say.
 pub fn jobs_of(job_set: &JobSet, restarts: i32) -> Vec<Job> {
     let mut jobs = Vec::new();

@@ -107,10 +107,12 @@ pub(crate) fn env(name: &str, value: impl Into<String>) -> EnvVar {
 
 /// An environment variable with the index of the pod in its Job: the rank of the node.
 pub(crate) fn env_from_completion_index(name: &str) -> EnvVar {
-    let field_path = format!(
-        "metadata.annotations['{}']",
-        astrago_api::labels::COMPLETION_INDEX
-    );
+    let index = astrago_api::labels::COMPLETION_INDEX;
+    env_from_field(name, format!("metadata.annotations['{index}']"))
+}
+
+/// An environment variable with a field of the pod.
+pub(crate) fn env_from_field(name: &str, field_path: String) -> EnvVar {
     EnvVar {
         name: name.to_owned(),
         value: None,
@@ -121,6 +123,14 @@ pub(crate) fn env_from_completion_index(name: &str) -> EnvVar {
             }),
             ..EnvVarSource::default()
         }),
+    }
+}
+
+pub(crate) fn mount(volume: &str, path: &str) -> VolumeMount {
+    VolumeMount {
+        name: volume.into(),
+        mount_path: path.into(),
+        ..VolumeMount::default()
     }
 }
 

@@ -145,6 +145,18 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
     }
 }
 
+/// Who asks, and what the answer is made from.
+pub(crate) struct Call(pub(crate) Arc<Context>, pub(crate) Caller);
+
+impl FromRequestParts<Arc<Context>> for Call {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, context: &Arc<Context>) -> Result<Self, Error> {
+        let caller = Caller::from_request_parts(parts, context).await?;
+        Ok(Self(Arc::clone(context), caller))
+    }
+}
+
 /// Who asks, and for which job: the `{name}` of the path in the `namespace` of the query, or in the caller's own.
 pub(crate) struct OfJob(pub(crate) Arc<Context>, pub(crate) Caller, pub(crate) Key);
 
@@ -152,11 +164,11 @@ impl FromRequestParts<Arc<Context>> for OfJob {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, context: &Arc<Context>) -> Result<Self, Error> {
-        let caller = Caller::from_request_parts(parts, context).await?;
-        let Name(name) = Name::from_request_parts(parts, context).await?;
-        let parameters = Parameters::from_request_parts(parts, context).await?;
+        let Call(context, caller) = Call::from_request_parts(parts, context).await?;
+        let Name(name) = Name::from_request_parts(parts, &context).await?;
+        let parameters = Parameters::from_request_parts(parts, &context).await?;
         let namespace = parameters.namespace(&caller)?;
-        Ok(Self(Arc::clone(context), caller, Key { namespace, name }))
+        Ok(Self(context, caller, Key { namespace, name }))
     }
 }
 

@@ -108,7 +108,7 @@ impl History {
         })
     }
 
-    /// Writes a job's record anew. Code that it had stays when there is none in the new one.
+    /// Replaces a job's record. Code that it had stays when there is none in the new one.
     pub(crate) fn put(&self, record: &Record, now: Timestamp) -> Result<()> {
         let summary = &record.detail.summary;
         let json = serde_json::to_string(record)?;

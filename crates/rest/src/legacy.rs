@@ -63,7 +63,7 @@ pub(crate) struct Shown {
     pub(crate) kind: &'static Kind,
     pub(crate) job: Arc<TrainJob>,
     pub(crate) num_nodes: i64,
-    /// Pods that were made anew.
+    /// Pods that were replaced.
     pub(crate) restarts: i64,
     /// The replica types in lower case, each with the rank of its first pod.
     pub(crate) ranks: Vec<(String, i64)>,

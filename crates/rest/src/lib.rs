@@ -133,7 +133,7 @@ fn keep<F: Future<Output = ()> + Send + 'static>(
 /// How often the API server is asked whether it is there.
 const PROBE: Duration = Duration::from_secs(2);
 
-/// After so many probes it is looked whether the cluster has changed; at once when its definition of TrainJobs has.
+/// How many probes pass until the cluster is looked at again; at once when its definition of TrainJobs has changed.
 const PROBES_PER_DETECTION: u32 = 30;
 
 /// Keeps what is known of the cluster current: whether it answers, and what its Trainer is, which may

@@ -15,7 +15,7 @@ pub struct Limits {
     pub changes: Limit,
 }
 
-/// So many requests per second in the long run, and so many at once.
+/// Requests per second in the long run, and at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
     pub per_second: f64,

@@ -113,7 +113,7 @@ impl Reader {
             .percent
             .or(self.percent.filter(|_| reading.step.is_none()));
         if let Some(share) = self.share() {
-            // A smaller share than before is a restart: time is measured anew.
+            // A smaller share than before is a restart: time is measured from there.
             if self.latest.is_some_and(|(_, before)| share < before) {
                 self.first = None;
             }

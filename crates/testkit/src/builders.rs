@@ -22,7 +22,7 @@ pub struct TrainJobBuilder {
 }
 
 impl TrainJobBuilder {
-    /// With so many nodes.
+    /// The number of nodes.
     #[must_use]
     pub fn nodes(self, count: i32) -> Self {
         self.set("/spec/trainer/numNodes", json!(count))
@@ -52,19 +52,19 @@ impl TrainJobBuilder {
         self.with("spec", "maxRestarts", json!(count))
     }
 
-    /// Deleted so many seconds after its end.
+    /// How many seconds after its end it is deleted.
     #[must_use]
     pub fn ttl(self, seconds: i32) -> Self {
         self.with("spec", "ttlSecondsAfterFinished", json!(seconds))
     }
 
-    /// Failed after so many seconds.
+    /// After how many seconds it fails.
     #[must_use]
     pub fn deadline(self, seconds: i64) -> Self {
         self.with("spec", "activeDeadlineSeconds", json!(seconds))
     }
 
-    /// Every node asks for so many CPUs.
+    /// How many CPUs every node asks for.
     #[must_use]
     pub fn cpus(self, count: i32) -> Self {
         self.with(
@@ -143,7 +143,7 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Jobs on it are deleted so many seconds after their end.
+    /// How many seconds after their end jobs on it are deleted.
     #[must_use]
     pub fn ttl(mut self, seconds: i32) -> Self {
         self.object["spec"]["template"]["spec"]["ttlSecondsAfterFinished"] = json!(seconds);

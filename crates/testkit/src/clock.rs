@@ -21,7 +21,7 @@ impl FakeClock {
         }
     }
 
-    /// Lets so many seconds pass, and wakes whoever waited for them.
+    /// Lets `seconds` pass, and wakes whoever waited for them.
     pub fn advance(&self, seconds: i64) {
         self.now.send_modify(|now| {
             *now = now

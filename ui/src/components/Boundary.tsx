@@ -6,7 +6,7 @@ import { useTranslation } from 'react-i18next';
 import { freshness, reloadOnce } from '@/libs/freshness';
 
 interface Props {
-  /** Where the reader is: elsewhere it is tried anew. */
+  /** Where the reader is: elsewhere it is tried again. */
   at: string;
   children: ReactNode;
 }

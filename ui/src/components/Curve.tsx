@@ -46,7 +46,7 @@ export function Curve(props: Props) {
   const data = useMemo(() => aligned(series, smoothing, time), [series, smoothing, time]);
   const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
   const labels = series.map((one) => one.label).join('\n');
-  // Which of them have a band; as text, so that equal ones do not draw the chart anew.
+  // Which of them have a band; as text, so that equal ones do not redraw the chart.
   const banded = series.flatMap((one, index) => (one.band === undefined ? [] : [index])).join(' ');
   const sparse = series.every((one) => one.points.length < 30);
   const { language } = i18n;

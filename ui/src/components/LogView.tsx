@@ -1,4 +1,4 @@
-import { ActionIcon, Box, Button, Group, Text, Tooltip } from '@mantine/core';
+import { Box, Button, Group, Text } from '@mantine/core';
 import { IconArrowBarToDown, IconArrowBarToUp } from '@tabler/icons-react';
 import type { ReactNode } from 'react';
 import { useTranslation } from 'react-i18next';
@@ -6,6 +6,7 @@ import { useTranslation } from 'react-i18next';
 import type { Line } from '@/libs/window';
 import type { Log } from '@/services/logs';
 
+import { IconButton } from './IconButton';
 import { LogLine } from './LogLine';
 import classes from './LogView.module.css';
 import { useLogScroll } from './useLogScroll';
@@ -100,21 +101,17 @@ function Ways(props: { follow: boolean; onStart: () => void; onFollow: () => voi
   const { follow, onStart, onFollow } = props;
   return (
     <Group gap={4} ml="auto" wrap="nowrap">
-      <Tooltip label={t('logs.toStart')}>
-        <ActionIcon variant="default" aria-label={t('logs.toStart')} onClick={onStart}>
-          <IconArrowBarToUp size={16} />
-        </ActionIcon>
-      </Tooltip>
-      <Tooltip label={t('logs.follow')}>
-        <ActionIcon
-          variant={follow ? 'filled' : 'default'}
-          aria-label={t('logs.follow')}
-          aria-pressed={follow}
-          onClick={onFollow}
-        >
-          <IconArrowBarToDown size={16} />
-        </ActionIcon>
-      </Tooltip>
+      <IconButton label={t('logs.toStart')} variant="default" onClick={onStart}>
+        <IconArrowBarToUp size={16} />
+      </IconButton>
+      <IconButton
+        label={t('logs.follow')}
+        variant={follow ? 'filled' : 'default'}
+        aria-pressed={follow}
+        onClick={onFollow}
+      >
+        <IconArrowBarToDown size={16} />
+      </IconButton>
     </Group>
   );
 }

@@ -39,6 +39,7 @@ import { useConnection } from '@/services/connection';
 import { useQueue } from '@/services/places';
 import { useSignOut } from '@/services/session';
 
+import { IconButton } from './IconButton';
 import { Keys, KeysHelp } from './Keys';
 import { openPalette, Palette } from './Palette';
 import classes from './Shell.module.css';
@@ -168,17 +169,13 @@ function Looks() {
           ))}
         </Menu.Dropdown>
       </Menu>
-      <Tooltip label={t('nav.theme')}>
-        <ActionIcon
-          variant="subtle"
-          color="gray"
-          size="lg"
-          aria-label={t('nav.theme')}
-          onClick={() => setColorScheme(scheme === 'dark' ? 'light' : 'dark')}
-        >
-          {scheme === 'dark' ? <IconSun size={18} stroke={1.5} /> : <IconMoon size={18} stroke={1.5} />}
-        </ActionIcon>
-      </Tooltip>
+      <IconButton
+        label={t('nav.theme')}
+        size="lg"
+        onClick={() => setColorScheme(scheme === 'dark' ? 'light' : 'dark')}
+      >
+        {scheme === 'dark' ? <IconSun size={18} stroke={1.5} /> : <IconMoon size={18} stroke={1.5} />}
+      </IconButton>
     </>
   );
 }

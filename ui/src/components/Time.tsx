@@ -24,7 +24,7 @@ export function Moment({ time }: { time: string | null | undefined }) {
   );
 }
 
-/** A duration that goes on: so many seconds when it was read, and those since. The server's clock may differ from ours. */
+/** A duration that goes on: the seconds when it was read, and those since. The server's clock may differ from ours. */
 export function Running({ seconds, since }: { seconds: number; since: number }) {
   const now = useNow();
   return <span>{duration(seconds * 1000 + Math.max(0, now - since))}</span>;

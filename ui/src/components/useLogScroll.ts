@@ -5,7 +5,7 @@ import type { Line } from '@/libs/window';
 import type { Log } from '@/services/logs';
 
 const LINE = 20;
-/** So many lines from its edge, the next page is read. */
+/** How many lines from its edge the next page is read. */
 const NEAR = 300;
 
 interface Options {

@@ -1,7 +1,7 @@
 /** Whether the page that runs here is the one that the server has now. */
 
 const RELOADED = 'astrago.reloaded';
-/** A page that breaks again right after it was loaded anew is not loaded anew for ever. */
+/** A page that breaks again right after it was reloaded is not reloaded for ever. */
 const ENOUGH = 60_000;
 
 /** The script that a page begins with; its name has a digest of its content. */
@@ -20,7 +20,7 @@ export async function freshness(): Promise<'same' | 'newer' | 'away'> {
   }
 }
 
-/** Loads the page anew, unless that was tried a moment ago. */
+/** Reloads the page, unless that was tried a moment ago. */
 export function reloadOnce(): boolean {
   const last = Number(sessionStorage.getItem(RELOADED) ?? 0);
   if (Date.now() - last < ENOUGH) return false;

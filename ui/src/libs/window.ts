@@ -79,7 +79,7 @@ export class LogWindow {
     );
   }
 
-  /** Begins anew with another part of the log. */
+  /** Starts over with another part of the log. */
   reset(chunk: Chunk, place: { first: boolean; last: boolean }) {
     this.chunks = [chunk];
     this.flat = [...chunk.lines];

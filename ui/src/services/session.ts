@@ -38,7 +38,7 @@ export function useSignIn() {
 export function useSignOut() {
   return useMutation({
     mutationFn: () => answered(client.DELETE('/api/session')),
-    // The document is loaded anew: nothing of the former user is left in it, nor the way back to their page.
+    // The document is reloaded: nothing of the former user is left in it, nor the way back to their page.
     onSettled: () => {
       forgetAll();
       window.location.replace(ROUTES.login);

@@ -137,7 +137,7 @@ impl Model {
         self.past.insert(revision, self.state.clone());
     }
 
-    /// Follows the watch, or lists anew when it has fallen behind.
+    /// Follows the watch, or lists again when it has fallen behind.
     fn watch(&mut self, store: &Store, watch: &mut Watch) {
         let Ok(events) = watch.take(usize::MAX) else {
             let page = store

@@ -1,6 +1,6 @@
 //! SIGKILL under write load, again and again: what was acknowledged is there afterwards.
 //!
-//! The test starts itself anew as the writer, which prints a line for each acknowledged write, and kills it
+//! The test starts itself again as the writer, which prints a line for each acknowledged write, and kills it
 //! at an arbitrary moment.
 
 use std::collections::HashMap;

@@ -142,7 +142,7 @@ impl Server {
         Ok(u32::try_from(shown + rest)?)
     }
 
-    /// Waits until so many jobs are complete.
+    /// Waits until that many jobs are complete.
     pub(crate) async fn complete(&self, jobs: usize) -> Result {
         let client = client()?;
         loop {

@@ -21,7 +21,7 @@ pub(crate) struct Run {
     /// How many nodes train together
     #[arg(long, visible_alias = "nnodes", default_value_t = 1, value_name = "N")]
     pub(crate) nodes: i64,
-    /// Start so many processes on each node, with torchrun; otherwise one, with python
+    /// How many processes torchrun starts on each node; without it, python starts one
     #[arg(long, visible_alias = "nproc", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) nproc_per_node: Option<u16>,
     /// pytorch, tensorflow, horovod or another that `astrago runtimes` shows; otherwise guessed from the imports
@@ -105,7 +105,7 @@ pub(crate) struct Jobs {
     /// Only jobs with these labels, such as team=vision,stage!=test
     #[arg(short = 'l', long, value_name = "LABELS")]
     pub(crate) selector: Option<String>,
-    /// At most so many
+    /// The most jobs to list
     #[arg(long, default_value_t = 100)]
     pub(crate) limit: usize,
     /// Jobs that are gone, too, as far as their records are kept
@@ -165,7 +165,7 @@ pub(crate) struct Logs {
     /// The attempt before this one
     #[arg(long, conflicts_with = "follow")]
     pub(crate) previous: bool,
-    /// Only so many lines from the end
+    /// How many lines from the end
     #[arg(long, value_name = "N")]
     pub(crate) tail: Option<i64>,
 }

@@ -1,6 +1,6 @@
 //! `astrago backup` and `astrago restore`: the data folder in one file, also while a server works on it.
 //!
-//! The databases are copied as of one moment by SQLite itself. What is only for this machine and made anew when it is
+//! The databases are copied as of one moment by SQLite itself. What is only for this machine and made again when it is
 //! needed stays out: sandboxes, images, addresses, locks. So does what jobs wrote into volumes, which may be of any size.
 
 use std::fs::{File, OpenOptions, Permissions};

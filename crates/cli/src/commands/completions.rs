@@ -12,7 +12,7 @@ use crate::output;
 /// The commands that take the name of a job first.
 const OF_A_JOB: &str = "job|logs|metrics|events|delete|suspend|resume|restart|code";
 
-/// At most so many names are offered.
+/// The most names that are offered.
 const MOST: &str = "200";
 
 /// The script for a shell.

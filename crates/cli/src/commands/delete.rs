@@ -10,7 +10,7 @@ use crate::client::{Client, escape};
 use crate::exit::{self, Failure};
 use crate::output;
 
-/// So many jobs are asked for at once.
+/// How many jobs are asked for at once.
 const PAGE: usize = 1000;
 
 pub(crate) async fn delete(
@@ -84,7 +84,7 @@ async fn all(client: &Client, namespace: &str, wanted: &Delete) -> Result<Vec<St
     Ok(names)
 }
 
-/// Asks whether so many jobs should go; where nobody can be asked, they stay.
+/// Asks whether that many jobs should go; where nobody can be asked, they stay.
 fn confirm(names: &[String], namespace: &str) -> Result<()> {
     let shown = names[..names.len().min(10)].join(", ");
     let more = names.len().saturating_sub(10);

@@ -11,7 +11,6 @@ use astrago_apiserver::files;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
-use crate::output;
 
 /// A process that was killed holds its lock until the kernel has taken it apart, which is not at once.
 const A_KILLED_ONE_IS_GONE: Duration = Duration::from_secs(2);
@@ -198,7 +197,7 @@ impl Endpoints {
                 let read = serde_json::from_slice(&bytes);
                 Ok(Some(read.map_err(|error| {
                     let failure = Failure::ours(format!("{} is damaged", path.display()))
-                        .hint("start `astrago up` again, which writes it anew, or name the server with --server URL");
+                        .hint("start `astrago up` again, which writes a new one, or name the server with --server URL");
                     anyhow::Error::from(error).context(failure)
                 })?))
             }
@@ -254,7 +253,7 @@ pub(crate) fn random_secret() -> Result<String> {
     File::open("/dev/urandom")
         .and_then(|mut file| file.read_exact(&mut bytes))
         .context("failed to get random numbers")?;
-    Ok(output::hexadecimal(&bytes))
+    Ok(hex::encode(bytes))
 }
 
 #[cfg(test)]
@@ -337,7 +336,7 @@ mod tests {
             error.contains("newer version") && error.contains("99"),
             "{error}"
         );
-        // What cannot be read says nothing, and is written anew.
+        // What cannot be read says nothing, and is replaced.
         std::fs::write(path.join(FORMAT_FILE), [0; 3]).unwrap();
         drop(DataDir::open(path.clone()).unwrap());
         assert_eq!(read_format(&path), Some(FORMAT));

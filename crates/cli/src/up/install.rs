@@ -23,7 +23,6 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::definitions::{self, Definition};
-use crate::output;
 
 /// Who we are to server-side apply.
 const MANAGER: &str = "astrago";
@@ -207,7 +206,7 @@ where
 /// What tells one version of a runtime from another.
 fn digest(runtime: &ClusterTrainingRuntime) -> Result<String> {
     let bytes = serde_json::to_vec(runtime).context("failed to write down a runtime")?;
-    Ok(output::hexadecimal(&Sha256::digest(bytes)[..16]))
+    Ok(hex::encode(&Sha256::digest(bytes)[..16]))
 }
 
 #[cfg(test)]

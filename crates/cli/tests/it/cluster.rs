@@ -286,7 +286,7 @@ fn an_api_server_that_goes_and_comes_back_costs_no_job() {
         }
     });
     assert_eq!(ended["state"], "Complete", "{ended}");
-    assert_eq!(self::pods(&up, "user-kim"), pods, "no pod was made anew");
+    assert_eq!(self::pods(&up, "user-kim"), pods, "no pod was replaced");
     let (_, cluster) = up.get("/api/cluster");
     assert_eq!(cluster["connected"], true, "{cluster}");
     for worker in 0..2 {
@@ -312,7 +312,7 @@ pub(crate) fn pods(up: &Up, namespace: &str) -> Vec<String> {
     uids
 }
 
-/// Kubeflow Trainer has no TTL for TrainJobs, and makes the JobSet anew when its TTL has removed it.
+/// Kubeflow Trainer has no TTL for TrainJobs, and makes the JobSet again when its TTL has removed it.
 #[test]
 fn a_finished_job_goes_when_its_time_is_over_and_never_runs_again() {
     if !can_run_pods() || !has_kubectl() {

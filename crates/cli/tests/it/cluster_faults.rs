@@ -64,7 +64,7 @@ impl Running {
             }
         });
         assert_eq!(ended["state"], "Complete", "{ended}");
-        assert_eq!(pods(up, "user-kim"), self.pods, "no pod was made anew");
+        assert_eq!(pods(up, "user-kim"), self.pods, "no pod was replaced");
         for worker in 0..2 {
             let want = format!("begin {worker}\nend {worker}\n");
             up.eventually("the whole log, once", |up| {

@@ -1,4 +1,4 @@
-//! The commands of seed 002, as written, and mpirun over sshd: real pods, real frameworks, an unmodified kubectl.
+//! The commands of `examples/with-kubectl`, as written, and mpirun over sshd: real pods, real frameworks, an unmodified kubectl.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -3,6 +3,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stdout,
+    clippy::too_many_lines,
     reason = "a test that fails should end at once and say so"
 )]
 

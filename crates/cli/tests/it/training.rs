@@ -1,4 +1,4 @@
-//! The requests of the seeds, with jobs that really run.
+//! Requests as backends send them, with jobs that really run.
 
 use std::time::Duration;
 

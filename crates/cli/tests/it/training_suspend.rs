@@ -12,7 +12,7 @@ use crate::harness::{Up, can_run_pods, has_kubectl};
 
 /// So often it is suspended in `make test`; SUSPENDS says otherwise.
 const SUSPENDS: u64 = 10;
-/// So many steps each start may take before the test lets it go to the end.
+/// How many steps each start may take before the test lets it go to the end.
 const STEPS_PER_START: u64 = 5;
 
 /// Fits a line by gradients that two ranks exchange over TCP. Rank 0 saves each step. What is told to stop ends well,

@@ -12,9 +12,9 @@ use crate::harness::{Up, can_run_pods, has_kubectl};
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum End {
     Complete,
-    /// After so many restarts.
+    /// After how many restarts.
     Failed(u64),
-    /// It goes on when so many restarts have been made; it is deleted then.
+    /// It goes on after this many restarts; it is deleted then.
     Restarts(u64),
     /// The definition says why it cannot be had.
     Refused(&'static str),
@@ -36,7 +36,7 @@ pub(crate) fn container(name: &str, script: &str) -> Value {
             "resources": { "requests": { "cpu": "10m" } } })
 }
 
-/// One replicated job with so many pods.
+/// One replicated job with the given number of pods.
 fn part(name: &str, pods: u64, script: &str) -> Value {
     json!({ "name": name, "template": { "spec": { "parallelism": pods, "completions": pods, "backoffLimit": 0,
             "template": { "spec": pod(script) } } } })

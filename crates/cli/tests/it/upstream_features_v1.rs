@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::harness::target::{NO_V1_JOBS, Target, applies};
 use crate::upstream_features::{condition, container, create, get, start, with};
 
-/// A v1 job of so many replicas of each type, all of which run the same.
+/// A v1 job with the given replicas of each type, all of which run the same.
 fn v1(kind: &str, replicas: &[(&str, u64)], policy: &str, script: &str) -> Value {
     let (field, name) = match kind {
         "PyTorchJob" => ("pytorchReplicaSpecs", "pytorch"),

@@ -28,7 +28,7 @@ pub(crate) enum Fault {
     KillOnFullDisk,
     /// Writes wait for a while.
     FreezeDisk,
-    /// The disk takes no writes any more, until server and disk are started anew.
+    /// The disk takes no writes any more, until server and disk are restarted.
     FailDisk,
     /// What was not synced is gone.
     CutPower,

@@ -5,14 +5,14 @@ use astrago_mirror::owner_uid;
 use futures::stream::{self, StreamExt};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, PostParams, Preconditions, PropagationPolicy};
+use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::{Api, ResourceExt};
 
 use super::plan::Plan;
 use super::{CONTROLLER, Error, Result};
 use crate::context::Context;
 
-/// So many requests of one Job are under way at once.
+/// The most requests of one Job that are under way at once.
 const AT_ONCE: usize = 8;
 
 /// What came of the pods that a plan creates.
@@ -113,21 +113,10 @@ async fn delete_pod(context: &Context, pods: &Api<Pod>, pod: &Pod) -> Result<()>
 
 async fn expire(context: &Context, namespace: &str, job: &Job) -> Result<()> {
     let jobs = Api::<Job>::namespaced(context.client.clone(), namespace);
-    let preconditions = Preconditions {
-        uid: job.uid(),
-        resource_version: job.resource_version(),
-    };
-    let parameters = DeleteParams {
-        preconditions: Some(preconditions),
-        propagation_policy: Some(PropagationPolicy::Foreground),
-        ..DeleteParams::default()
-    };
-    match jobs.delete(&job.name_any(), &parameters).await {
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        Err(source) => Err(Error::DeleteExpired { source }),
-        Ok(_) => {
-            context.metrics.wrote(CONTROLLER);
-            Ok(())
-        }
-    }
+    let deleted = context
+        .delete(CONTROLLER, &jobs, job, job.resource_version())
+        .await;
+    deleted
+        .map(|_| ())
+        .map_err(|source| Error::DeleteExpired { source })
 }

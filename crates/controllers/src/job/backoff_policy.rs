@@ -1,5 +1,5 @@
 //! How long a Job waits before it replaces a failed pod: ten seconds after the first failure, twice as long
-//! after each further one, ten minutes at most. A success in between starts the count anew.
+//! after each further one, ten minutes at most. A success in between resets the count.
 
 use jiff::Timestamp;
 

@@ -21,7 +21,7 @@ use crate::events::{Notice, reference};
 use crate::pod;
 use crate::ttl_policy::{Ttl, ttl};
 
-/// So many pods are made in one go, as Kubernetes does it; each of them brings the Job back here.
+/// The most pods that are made in one go, as in Kubernetes; each of them brings the Job back here.
 const MOST_AT_ONCE: usize = 500;
 
 /// What is to be done about a Job.

@@ -8,7 +8,7 @@ use futures::stream::{self, StreamExt};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Service};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -17,7 +17,7 @@ use super::plan::Plan;
 use super::{CONTROLLER, Error, Result};
 use crate::context::{Context, FIELD_MANAGER};
 
-/// So many Jobs of one set are created at once.
+/// The most Jobs of one set that are created at once.
 const AT_ONCE: usize = 8;
 
 /// Carries out `plan` for `job_set`.
@@ -130,8 +130,6 @@ where
     }
 }
 
-/// Deletes `object` with all that belongs to it; its name stays taken until all of that is gone. Returns what is
-/// left of it meanwhile.
 async fn delete<K>(
     context: &Context,
     api: &Api<K>,
@@ -141,25 +139,9 @@ async fn delete<K>(
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
-    let parameters = DeleteParams {
-        propagation_policy: Some(PropagationPolicy::Foreground),
-        preconditions: Some(Preconditions {
-            uid: object.uid(),
-            resource_version: version,
-        }),
-        ..DeleteParams::default()
-    };
-    match api.delete(&object.name_any(), &parameters).await {
-        Ok(answer) => {
-            context.metrics.wrote(CONTROLLER);
-            Ok(answer
-                .left()
-                .filter(|left| left.meta().deletion_timestamp.is_some()))
-        }
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
-        Err(source) => Err(Error::Delete {
-            name: object.name_any(),
-            source,
-        }),
-    }
+    let deleted = context.delete(CONTROLLER, api, object, version).await;
+    deleted.map_err(|source| Error::Delete {
+        name: object.name_any(),
+        source,
+    })
 }

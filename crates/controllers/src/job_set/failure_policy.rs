@@ -26,7 +26,7 @@ use regex::Regex;
 use super::children::{Children, holds, template_of};
 use crate::clock::after;
 
-/// For so many seconds a failure waits to be looked at.
+/// How many seconds a failure waits to be looked at.
 const PATIENCE: i64 = 5;
 
 /// What is done.

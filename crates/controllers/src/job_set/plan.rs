@@ -27,7 +27,7 @@ use crate::events::{Notice, reference};
 use crate::fingerprint::suffix;
 use crate::ttl_policy::{Ttl, ttl};
 
-/// So many letters tell two templates of pods apart.
+/// How many letters tell two pod templates apart.
 const SHORT: usize = 12;
 
 /// What is to be done about a JobSet.
@@ -318,7 +318,7 @@ fn note_suspension(
 
 /// Holds the Jobs of a held set, and lets go those of the others that may start. On the way the pods' labels,
 /// annotations and placement follow the set's, which may have changed while it was held. What else changed in the pods
-/// cannot change in a Job: it is made anew.
+/// cannot change in a Job: it is replaced.
 fn suspensions(
     job_set: &JobSet,
     hold: bool,

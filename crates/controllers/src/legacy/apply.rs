@@ -8,7 +8,7 @@ use astrago_plan::legacy::TrainingJob;
 use futures::stream::{self, StreamExt};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,7 +19,7 @@ use crate::context::{Context, FIELD_MANAGER};
 use crate::events::{Notice, reference};
 use crate::train_job::ssh_key;
 
-/// So many requests of one job are under way at once.
+/// The most requests of one job that are under way at once.
 const AT_ONCE: usize = 8;
 
 /// Carries out `plan` for `object`. A failure does not keep the rest from being done.
@@ -31,7 +31,7 @@ pub(crate) async fn apply<K: Kind>(
 ) -> Result<()> {
     if plan.expired {
         let jobs = Api::<K>::namespaced(context.client.clone(), &job.namespace);
-        return delete_job(&jobs, object).await;
+        return delete_job(context, &jobs, object).await;
     }
     let work = Work {
         context,
@@ -219,21 +219,13 @@ impl<T: Fn(&str, String) + Send + Sync> Work<'_, T> {
     }
 }
 
-async fn delete_job<K: Kind>(jobs: &Api<K>, job: &K) -> Result<()> {
-    let parameters = DeleteParams {
-        propagation_policy: Some(PropagationPolicy::Foreground),
-        preconditions: Some(Preconditions {
-            uid: job.uid(),
-            resource_version: job.resource_version(),
-        }),
-        ..DeleteParams::default()
-    };
-    match jobs.delete(&job.name_any(), &parameters).await {
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        Err(source) => Err(Error::Delete {
-            name: "the finished job".to_owned(),
-            source,
-        }),
-        Ok(_) => Ok(()),
-    }
+async fn delete_job<K: Kind>(context: &Context, jobs: &Api<K>, job: &K) -> Result<()> {
+    let operator = K::framework().operator;
+    let deleted = context
+        .delete(operator, jobs, job, job.resource_version())
+        .await;
+    deleted.map(|_| ()).map_err(|source| Error::Delete {
+        name: "the finished job".to_owned(),
+        source,
+    })
 }

@@ -11,7 +11,7 @@ use crate::clock::stamp;
 pub(crate) const CREATED: &str = "Created";
 /// The replica that leads runs.
 pub(crate) const RUNNING: &str = "Running";
-/// Pods failed and are made anew.
+/// Pods failed and are replaced.
 pub(crate) const RESTARTING: &str = "Restarting";
 /// The job is held, or (False) was held before.
 pub(crate) const SUSPENDED: &str = "Suspended";

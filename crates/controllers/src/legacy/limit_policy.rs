@@ -12,11 +12,11 @@ pub(crate) struct Restarts {
     pub(crate) in_place: i32,
     /// Of pods, on record, with the restarts of their containers.
     pub(crate) replaced: i32,
-    /// Pods that failed and would have to be made anew now.
+    /// Pods that failed and would have to be replaced now.
     pub(crate) due: i32,
 }
 
-/// Whether the limit is reached. As with a Job of Kubernetes, as many pods as the limit says are made anew, and
+/// Whether the limit is reached. As with a Job of Kubernetes, as many pods as the limit says are replaced, and
 /// containers that start again in place reach the limit when they have done so as often.
 pub(crate) fn too_many(limit: Option<i32>, restarts: Restarts) -> bool {
     let Some(limit) = limit else { return false };
@@ -67,7 +67,7 @@ mod tests {
     }
 
     proptest! {
-        /// A pod that fails again and again is made anew exactly as often as the limit says.
+        /// A pod that fails again and again is replaced exactly as often as the limit says.
         #[test]
         fn pods_are_replaced_as_often_as_the_limit_says(limit in 0..50) {
             let mut replaced = 0;

@@ -27,10 +27,10 @@ const BACKOFF_LIMIT: &str = "has failed because it has reached the specified bac
 /// End of the message of a job that ran for too long.
 const DEADLINE: &str = "has failed because it was active longer than specified deadline";
 
-/// So many seconds pods have to end by themselves after the job has succeeded.
+/// How many seconds pods have to end by themselves after the job has succeeded.
 const PATIENCE: i64 = 10;
 
-/// So many pods are made in one go; each of them brings the job back here.
+/// The most pods that are made in one go; each of them brings the job back here.
 const MOST_AT_ONCE: usize = 500;
 
 /// What is to be done about a job.

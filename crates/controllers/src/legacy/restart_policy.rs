@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 /// What a failed pod means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is made anew.
+    /// It is replaced.
     Replace,
     /// The job has failed.
     Fail,

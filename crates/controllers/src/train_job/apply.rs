@@ -6,7 +6,7 @@ use astrago_api::{JobSet, ObjectKey, TrainJob};
 use astrago_plan::ssh_auth_secret;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -24,7 +24,8 @@ pub(crate) async fn apply(context: &Context, job: &TrainJob, plan: &Plan) -> Res
     let namespace = job.namespace().unwrap_or_default();
     if plan.expired {
         let jobs = Api::<TrainJob>::namespaced(context.client.clone(), &namespace);
-        return delete(context, &jobs, job, job.resource_version()).await;
+        delete(context, &jobs, job, job.resource_version()).await?;
+        return Ok(());
     }
     if plan.stop {
         let sets = Api::<JobSet>::namespaced(context.client.clone(), &namespace);
@@ -108,27 +109,13 @@ async fn delete<K>(
     api: &Api<K>,
     object: &K,
     version: Option<String>,
-) -> Result<()>
+) -> Result<Option<K>>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
-    let parameters = DeleteParams {
-        propagation_policy: Some(PropagationPolicy::Foreground),
-        preconditions: Some(Preconditions {
-            uid: object.uid(),
-            resource_version: version,
-        }),
-        ..DeleteParams::default()
-    };
-    match api.delete(&object.name_any(), &parameters).await {
-        Ok(_) => {
-            context.metrics.wrote(CONTROLLER);
-            Ok(())
-        }
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        Err(source) => Err(Error::Delete {
-            name: object.name_any(),
-            source,
-        }),
-    }
+    let deleted = context.delete(CONTROLLER, api, object, version).await;
+    deleted.map_err(|source| Error::Delete {
+        name: object.name_any(),
+        source,
+    })
 }

@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use crate::clock::after;
 use crate::conditions::{Claim, set};
 
-/// For so many seconds a job says that it was resumed.
+/// How many seconds a job says that it was resumed.
 const RESUMPTION: i64 = 10;
 
 /// Why a job cannot run and never will.

@@ -2,6 +2,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
+    clippy::too_many_lines,
     reason = "helpers of tests fail and speak as tests do"
 )]
 

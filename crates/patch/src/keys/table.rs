@@ -24,7 +24,6 @@ pub(super) fn find(group: &str, kind: &str) -> &'static Keys {
         ("events.k8s.io", "Event") => &NEW_EVENT,
         ("policy", "PodDisruptionBudget") => &DISRUPTION_BUDGET,
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => &ROLE_BINDING,
-        ("jobset.x-k8s.io", "JobSet") => &JOB_SET,
         ("apiextensions.k8s.io", "CustomResourceDefinition") => &DEFINITION,
         _ => &OBJECT,
     }
@@ -195,15 +194,10 @@ table! {
     };
     UNCOUNTED = { "failed": SET, "succeeded": SET };
 
-    JOB_SET = { "metadata": OBJECT_META, "spec": JOB_SET_SPEC, "status": JOB_SET_STATUS };
     JOB_SET_SPEC = { "replicatedJobs": REPLICATED_JOBS };
     REPLICATED_JOB = {
         "dependsOn": APPLIED_BY_NAME,
         "template": JOB_TEMPLATE,
-    };
-    JOB_SET_STATUS = {
-        "conditions": BY_TYPE,
-        "replicatedJobsStatus": APPLIED_BY_NAME,
     };
 
     SERVICE = { "metadata": OBJECT_META, "spec": SERVICE_SPEC, "status": WITH_CONDITIONS };

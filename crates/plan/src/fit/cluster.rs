@@ -97,7 +97,7 @@ impl Cluster {
 }
 
 /// A bound pod holds its room until it has ended.
-fn holds_room(pod: &Pod) -> bool {
+pub fn holds_room(pod: &Pod) -> bool {
     let phase = pod
         .status
         .as_ref()

@@ -13,7 +13,7 @@ use std::fmt::Write;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{
     ConfigMap, ConfigMapVolumeSource, Container, EnvVar, Pod, Probe, Secret, SecretVolumeSource,
-    TCPSocketAction, Volume, VolumeMount,
+    TCPSocketAction, Volume,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -21,7 +21,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::kinds::Details;
 use super::replica_job::{Replica, TrainingJob};
 use crate::resources;
-use crate::template::{self, env};
+use crate::template::{self, env, mount};
 
 const CONFIG_DIRECTORY: &str = "/etc/mpi";
 const KEY_DIRECTORY: &str = "/etc/mpi-ssh";
@@ -200,13 +200,5 @@ fn serve(container: &mut Container) {
             period_seconds: Some(2),
             ..Probe::default()
         });
-    }
-}
-
-fn mount(volume: &str, path: &str) -> VolumeMount {
-    VolumeMount {
-        name: volume.into(),
-        mount_path: path.into(),
-        ..VolumeMount::default()
     }
 }

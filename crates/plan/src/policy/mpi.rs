@@ -10,7 +10,7 @@ use std::fmt::Write;
 use astrago_api::{JobSetSpec, MpiPolicy, TrainJob, names};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{
-    ConfigMap, ConfigMapVolumeSource, KeyToPath, Secret, SecretVolumeSource, Volume, VolumeMount,
+    ConfigMap, ConfigMapVolumeSource, KeyToPath, Secret, SecretVolumeSource, Volume,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -23,7 +23,7 @@ use crate::nodes::LAUNCHER;
 use crate::owner::owned_by;
 use crate::provenance::Origin;
 use crate::resources;
-use crate::template::{self, env};
+use crate::template::{self, env, mount};
 
 /// Names that the trainer may not set.
 pub(crate) const RESERVED: [&str; 4] = [
@@ -193,14 +193,6 @@ fn hostfile_volume(job: &TrainJob) -> Volume {
             ..ConfigMapVolumeSource::default()
         }),
         ..Volume::default()
-    }
-}
-
-fn mount(volume: &str, path: &str) -> VolumeMount {
-    VolumeMount {
-        name: volume.into(),
-        mount_path: path.into(),
-        ..VolumeMount::default()
     }
 }
 

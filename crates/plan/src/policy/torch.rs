@@ -30,7 +30,7 @@ pub const RESERVED: [&str; 5] = [
 /// | Lightning | `NODE_RANK`, `MASTER_ADDR`, `MASTER_PORT`, and `LOCAL_RANK` so that it starts no further process |
 /// | Composer | `NODE_RANK` and `LOCAL_WORLD_SIZE` besides |
 ///
-/// `torchrun` sets all of them anew for its processes. Left out on purpose: `GROUP_RANK` and `TORCHELASTIC_*`, by which
+/// `torchrun` sets all of them itself for its processes. Left out on purpose: `GROUP_RANK` and `TORCHELASTIC_*`, by which
 /// code knows that `torchrun` has started it, and `SLURM_*`, for which Lightning expects a scheduler's own commands.
 pub const ONE_PROCESS: [(&str, &str, &str); 7] = [
     ("RANK", "PET_NODE_RANK", "0"),

@@ -51,7 +51,7 @@ pub(super) fn holds(shapes: &[Shape<'_>], cluster: &Cluster) -> Vec<Resources> {
         .collect()
 }
 
-/// So many placements may still be tried in this pass.
+/// How many placements may still be tried in this pass.
 #[derive(Debug)]
 pub(super) struct Budget(pub(super) usize);
 

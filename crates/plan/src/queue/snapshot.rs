@@ -60,7 +60,7 @@ pub struct Gang {
     pub missing: u64,
     /// When the newest of its pods was created.
     pub whole_since: Timestamp,
-    /// No longer than so many seconds will it hold its room, if that is known.
+    /// The most seconds for which it will hold its room, if that is known.
     pub longest: Option<i64>,
     /// Something other than room that it waits for.
     pub obstacle: Option<Cause>,

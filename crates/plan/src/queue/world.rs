@@ -55,7 +55,7 @@ pub struct Candidate<'a> {
     pub namespace: &'a str,
     pub pods: &'a [&'a Pod],
     pub priority: Option<i32>,
-    /// After so many seconds it is ended.
+    /// After how many seconds it is ended.
     pub deadline: Option<i64>,
 }
 
@@ -422,7 +422,7 @@ impl World {
         self.stale.insert(group.clone());
     }
 
-    /// What was derived of the gangs of a namespace is to be derived anew.
+    /// What was derived from the gangs of a namespace must be derived again.
     fn outdate(&mut self, namespace: &str) {
         let groups = self
             .groups

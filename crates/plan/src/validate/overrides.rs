@@ -1,7 +1,7 @@
 //! Overrides and patches: they may only touch what the runtime has.
 //!
-//! An override may set the environment of the training container, which upstream forbids: the backend
-//! of seed 004 writes its users' variables there. A patch may not, as upstream has it.
+//! An override may set the environment of the training container, which upstream forbids: backends write
+//! their users' variables there. A patch may not, just as upstream.
 
 use std::collections::BTreeSet;
 

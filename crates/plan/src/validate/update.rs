@@ -5,7 +5,7 @@ use astrago_api::{JobSet, TrainJob};
 use crate::error::{FieldError, FieldErrors};
 
 /// Overrides and patches may change only while the job is held before or after the update, and its
-/// JobSet has no active jobs; so that the job can be made anew with them.
+/// JobSet has no active jobs; so that the job can be made again with them.
 pub fn validate_train_job_update(
     old: &TrainJob,
     new: &TrainJob,

@@ -1,4 +1,4 @@
-//! The jobs of the seeds, planned to the pods that the seeds describe.
+//! The examples, planned to the pods that they describe.
 
 use astrago_api::TrainJob;
 use astrago_plan::{Preview, built_in_runtimes, validate_runtime};

@@ -11,7 +11,7 @@ use crate::legacy::Kind;
 use crate::model::JobEvent;
 use crate::world::Key;
 
-/// So many of a job's events are kept; the newest.
+/// How many of a job's events are kept, the newest.
 const MOST: usize = 500;
 
 /// Everything that happened to a job, the oldest first. A cluster forgets its events after an hour or so; the job's

@@ -1,12 +1,11 @@
 //! Will it fit? The scheduler's own rules, asked before submitting.
 
 use astrago_mirror::Mirrors;
-use astrago_plan::fit::{self, Waiting};
+use astrago_plan::fit::{self, Waiting, holds_room};
 use astrago_plan::queue::Candidate;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 
-use super::nodes::holds_room;
 use super::{Result, create, preview};
 use crate::context::Context;
 use crate::identity::Caller;

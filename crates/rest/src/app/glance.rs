@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::model::{FailedBy, Failure, Headline, JobState, JobSummary};
 use crate::view::Job;
 
-/// Of so many jobs that are over it is known without reading their files again.
+/// How many finished jobs are known without reading their files again.
 const KNOWN: usize = 20_000;
 
 /// What was found out of jobs that are over, by their uids.

@@ -1,4 +1,4 @@
-//! How long a stream may go on: as long as its reader might ask for it anew.
+//! How long a stream may go on: as long as its reader may still ask for it.
 
 use std::sync::Arc;
 use std::time::Duration;

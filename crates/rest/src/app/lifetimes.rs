@@ -1,7 +1,7 @@
 //! What Kubeflow Trainer lacks: finished TrainJobs that go when their time is over.
 //!
 //! JobSet deletes a finished JobSet after `ttlSecondsAfterFinished`, and the TrainJob stays. Worse: up
-//! to v2.1, and for failed jobs still in v2.3, the Trainer then makes the JobSet anew, and the job runs a
+//! to v2.1, and for failed jobs still in v2.3, the Trainer then makes the JobSet again, and the job runs a
 //! second time. So the TrainJob is deleted from here, a little before JobSet's own time is up.
 
 use std::sync::Arc;

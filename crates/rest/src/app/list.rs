@@ -249,7 +249,7 @@ fn train_jobs(mirrors: &Mirrors, namespace: Option<&str>) -> Vec<Arc<TrainJob>> 
     }
 }
 
-/// The part of a list of so many that is on the wanted page, and the page after it.
+/// The part of a list that is on the wanted page, and the page after it.
 fn page(filter: &Filter, total: usize) -> (Range<usize>, Option<usize>) {
     let start = filter.page.saturating_mul(filter.limit).min(total);
     let end = start.saturating_add(filter.limit).min(total);

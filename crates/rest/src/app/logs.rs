@@ -32,7 +32,7 @@ pub(crate) struct Selection {
     pub(crate) timestamps: bool,
 }
 
-/// An answer in JSON has so many lines, the last ones, unless it was asked for another number. Other
+/// How many lines an answer in JSON has, the last ones, unless it was asked for another number. Other
 /// answers have no such limit.
 pub(crate) const MOST_LINES: i64 = 100_000;
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use astrago_plan::fit::holds_room;
+use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 use super::{Result, list};
@@ -87,13 +88,4 @@ fn node_view(node: &Node, (used, jobs): (Amounts, Vec<String>)) -> NodeInfo {
             .and_then(|condition| condition.message.clone())
             .filter(|message| !message.is_empty()),
     }
-}
-
-/// Whether a pod takes up room on its machine.
-pub(super) fn holds_room(pod: &Pod) -> bool {
-    let phase = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.phase.as_deref());
-    !matches!(phase, Some("Succeeded" | "Failed"))
 }

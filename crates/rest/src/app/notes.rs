@@ -15,7 +15,7 @@ use crate::world::Key;
 const NOTE: usize = 4_000;
 const TAG: usize = 40;
 
-/// Writes both anew, as the caller.
+/// Replaces both, as the caller.
 pub(crate) async fn set(
     context: &Context,
     caller: &Caller,

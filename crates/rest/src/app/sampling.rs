@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use astrago_api::quantity::Amount;
+use astrago_plan::fit::holds_room;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-use super::{Error, Result, jobs, list, nodes};
+use super::{Error, Result, jobs, list};
 use crate::context::Context;
 use crate::history::{SAMPLE_SECONDS, Sample};
 use crate::identity::Caller;
@@ -20,7 +21,7 @@ use crate::world::Key;
 /// A server without the metrics API is asked again after this long.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Long series are looked for once in so many measurements.
+/// How many measurements pass between two looks for series that are too long.
 const THIN_EVERY: u32 = 60;
 
 /// What a job's nodes have used.
@@ -152,7 +153,7 @@ async fn measure(context: &Context) -> kube::Result<Vec<Sample>> {
             namespace: pod.metadata.namespace,
             name: pod.metadata.name,
         };
-        let Some(owner) = mirrors.pods.get(&key).filter(|pod| nodes::holds_room(pod)) else {
+        let Some(owner) = mirrors.pods.get(&key).filter(|pod| holds_room(pod)) else {
             continue;
         };
         let Some(job) = owner.labels().get(astrago_api::labels::JOBSET_NAME) else {

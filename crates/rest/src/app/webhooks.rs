@@ -36,7 +36,7 @@ const MOST: usize = 20;
 const FIRST_PAUSE: i64 = 5;
 const LONGEST_PAUSE: i64 = 3600;
 
-/// After so many attempts, most of a day, a notification is given up.
+/// How many attempts, over most of a day, before a notification is given up.
 const ATTEMPTS: i64 = 30;
 
 /// How many notifications are under way at once.
@@ -344,7 +344,7 @@ async fn attempt(context: &Context, delivery: Delivery) {
     }
 }
 
-/// When to try again after so many attempts and one more; `None` when it was the last.
+/// When to try again after one more attempt; `None` when it was the last.
 fn next_attempt(attempts: i64, now: Timestamp) -> Option<Timestamp> {
     if attempts + 1 >= ATTEMPTS {
         return None;

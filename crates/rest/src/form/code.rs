@@ -50,7 +50,7 @@ pub(crate) enum Delivery {
 pub(crate) type Files = BTreeMap<String, (bool, Vec<u8>)>;
 
 impl Delivery {
-    /// Whether so many files and bytes can travel in a ConfigMap.
+    /// Whether this many files and bytes can travel in a ConfigMap.
     pub(crate) fn fits_config_map(listing: &Listing) -> bool {
         let names: usize = listing.files.keys().map(String::len).sum();
         listing.files.len() <= MAX_CONFIG_MAP_FILES

@@ -179,11 +179,7 @@ fn holds(pod: &Pod) -> bool {
         .spec
         .as_ref()
         .is_some_and(|spec| spec.node_name.is_some());
-    let phase = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.phase.as_deref());
-    placed && !matches!(phase, Some("Succeeded" | "Failed"))
+    placed && astrago_plan::fit::holds_room(pod)
 }
 
 fn all_jobs(context: &Context, jobs: &mut BTreeMap<Key, bool>) {

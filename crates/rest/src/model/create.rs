@@ -56,7 +56,7 @@ pub struct CreateRequest {
     /// Arguments of the script, each as it stands. Only without `command`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
-    /// Starts so many processes on each node, with torchrun. Only with pytorch, and without `command`.
+    /// How many processes torchrun starts on each node. Only with pytorch, and without `command`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 256)]
     pub nproc_per_node: Option<i64>,

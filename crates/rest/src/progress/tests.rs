@@ -26,7 +26,7 @@ fn reading(
 }
 
 #[rstest]
-#[case::seeds("Epoch 1, Batch 0/469, Loss: 2.3085",
+#[case::batches("Epoch 1, Batch 0/469, Loss: 2.3085",
     reading(Some(1.0), None, Some(0.0), Some(469.0), &[("loss", 2.3085)]))]
 #[case::epoch_of("Epoch 1/3...", reading(Some(1.0), Some(3.0), None, None, &[]))]
 #[case::keras_classic("469/469 [==============================] - 5s 10ms/step - loss: 0.2107 - accuracy: 0.9384",

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::Json as Answer;
-use axum::extract::State;
 use axum::http::HeaderMap;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -14,8 +13,7 @@ use crate::app::list::{Filter, Group, Sort, labels};
 use crate::app::{self, Error};
 use crate::context::Context;
 use crate::error::Result;
-use crate::extract::{Json, OfJob, Parameters};
-use crate::identity::Caller;
+use crate::extract::{Call, Json, OfJob, Parameters};
 use crate::logbook::{POINTS, Range};
 use crate::model::{
     CreateRequest, CreateResponse, Deleted, ErrorBody, Fit, JobDetail, JobEvent, JobList, JobState,
@@ -47,8 +45,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
     params(("Idempotency-Key" = Option<String>, Header, description = "Repeat a request safely")),
     responses((status = 200, body = CreateResponse), (status = "4XX", body = ErrorBody)))]
 async fn create(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
+    Call(context, caller): Call,
     headers: HeaderMap,
     Json(body): Json<Value>,
 ) -> Result<Answer<CreateResponse>> {
@@ -114,11 +111,7 @@ async fn resume(OfJob(context, caller, key): OfJob) -> Result<Answer<JobStatus>>
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 1000, description = "Jobs per page, 50 by default"),
         ("archived" = Option<bool>, Query, description = "With jobs that are gone")),
     responses((status = 200, body = JobList), (status = "4XX", body = ErrorBody)))]
-async fn list(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Answer<JobList>> {
+async fn list(Call(context, caller): Call, parameters: Parameters) -> Result<Answer<JobList>> {
     Ok(Answer(
         app::list::list(&context, &caller, &filter(&parameters)?).await?,
     ))
@@ -208,7 +201,7 @@ async fn events(OfJob(context, caller, key): OfJob) -> Result<Answer<Vec<JobEven
 #[utoipa::path(get, path = "/api/trainjobs/{name}/metrics", tag = "jobs",
     params(
         ("name" = String, Path), ("namespace" = Option<String>, Query),
-        ("points" = Option<i64>, Query, description = "at most about so many for each curve; 500 unless given"),
+        ("points" = Option<i64>, Query, description = "About how many points at most for each curve; 500 by default"),
         ("from_step" = Option<f64>, Query), ("to_step" = Option<f64>, Query),
         ("from_time" = Option<Timestamp>, Query), ("to_time" = Option<Timestamp>, Query),
     ),
@@ -283,21 +276,13 @@ async fn clone(OfJob(context, caller, key): OfJob) -> Result<Answer<CreateReques
 /// What a create request would become, down to the pods, and where every field comes from.
 #[utoipa::path(post, path = "/api/trainjob/preview", tag = "jobs", request_body = CreateRequest,
     responses((status = 200, body = Preview), (status = "4XX", body = ErrorBody)))]
-async fn preview(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Json(body): Json<Value>,
-) -> Result<Answer<Preview>> {
+async fn preview(Call(context, caller): Call, Json(body): Json<Value>) -> Result<Answer<Preview>> {
     Ok(Answer(app::preview::preview(&context, &caller, &body)?))
 }
 
 /// Whether a create request would find room: now, later, or never.
 #[utoipa::path(post, path = "/api/fit", tag = "jobs", request_body = CreateRequest,
     responses((status = 200, body = Fit), (status = "4XX", body = ErrorBody)))]
-async fn fit(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Json(body): Json<Value>,
-) -> Result<Answer<Fit>> {
+async fn fit(Call(context, caller): Call, Json(body): Json<Value>) -> Result<Answer<Fit>> {
     Ok(Answer(app::fit::fit(&context, &caller, &body)?))
 }

@@ -37,8 +37,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
         ("name" = String, Path),
         ("namespace" = Option<String>, Query),
         ("worker" = Option<i64>, Query, description = "The rank, 0 by default", minimum = 0),
-        ("tail" = Option<i64>, Query, description = "Only so many lines from the end; 100000 by default", minimum = 0),
-        ("since" = Option<i64>, Query, description = "Only the last so many seconds", minimum = 1),
+        ("tail" = Option<i64>, Query, description = "How many lines from the end; 100000 by default", minimum = 0),
+        ("since" = Option<i64>, Query, description = "Only lines no older than this, in seconds", minimum = 1),
         ("previous" = Option<bool>, Query, description = "The attempt before this one"),
         ("timestamps" = Option<bool>, Query)),
     responses((status = 200, body = WorkerLogs), (status = "4XX", body = ErrorBody)))]
@@ -72,8 +72,8 @@ async fn worker(
         ("name" = String, Path),
         ("namespace" = Option<String>, Query),
         ("worker" = Option<i64>, Query, description = "One worker only", minimum = 0),
-        ("tail" = Option<i64>, Query, description = "Only so many lines from the end; 100000 by default, but with `format=ndjson`", minimum = 0),
-        ("since" = Option<i64>, Query, description = "Only the last so many seconds", minimum = 1),
+        ("tail" = Option<i64>, Query, description = "How many lines from the end; 100000 by default, except with `format=ndjson`", minimum = 0),
+        ("since" = Option<i64>, Query, description = "Only lines no older than this, in seconds", minimum = 1),
         ("previous" = Option<bool>, Query, description = "The attempt before this one"),
         ("format" = Option<String>, Query, description = "`ndjson` for one JSON object per line, without an end to how many")),
     responses((status = 200, body = LogLines), (status = "4XX", body = ErrorBody)))]

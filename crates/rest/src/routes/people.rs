@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 use crate::app::{Error, users};
 use crate::context::{Authentication, Context};
 use crate::error::Result;
-use crate::extract::{COOKIE_NAME, Json, Name, Parameters, token};
+use crate::extract::{COOKIE_NAME, Call, Json, Name, Parameters, token};
 use crate::identity::{Access, Caller};
 use crate::model::{Audit, CreatedUser, ErrorBody, NewUser, SignIn, SignInMethods, User, WhoAmI};
 use crate::oidc::Oidc;
@@ -30,7 +30,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
 /// Who the caller is.
 #[utoipa::path(get, path = "/api/whoami", tag = "users",
     responses((status = 200, body = WhoAmI), (status = "4XX", body = ErrorBody)))]
-async fn who_am_i(State(context): State<Arc<Context>>, caller: Caller) -> Answer<WhoAmI> {
+async fn who_am_i(Call(context, caller): Call) -> Answer<WhoAmI> {
     Answer(users::who_am_i(&context, &caller))
 }
 
@@ -106,7 +106,7 @@ async fn sign_out(
 /// All users; for administrators.
 #[utoipa::path(get, path = "/api/users", tag = "users", operation_id = "list_users",
     responses((status = 200, body = Vec<User>), (status = "4XX", body = ErrorBody)))]
-async fn list(State(context): State<Arc<Context>>, caller: Caller) -> Result<Answer<Vec<User>>> {
+async fn list(Call(context, caller): Call) -> Result<Answer<Vec<User>>> {
     Ok(Answer(users::list(&context, &caller).await?))
 }
 
@@ -114,8 +114,7 @@ async fn list(State(context): State<Arc<Context>>, caller: Caller) -> Result<Ans
 #[utoipa::path(post, path = "/api/users", tag = "users", request_body = NewUser,
     responses((status = 200, body = CreatedUser), (status = "4XX", body = ErrorBody)))]
 async fn add(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
+    Call(context, caller): Call,
     Json(wanted): Json<NewUser>,
 ) -> Result<Answer<CreatedUser>> {
     Ok(Answer(users::add(&context, &caller, &wanted).await?))
@@ -124,11 +123,7 @@ async fn add(
 /// Take a user's token away; for administrators.
 #[utoipa::path(delete, path = "/api/users/{name}", tag = "users", params(("name" = String, Path)),
     responses((status = 200, body = Object), (status = "4XX", body = ErrorBody)))]
-async fn remove(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Name(name): Name,
-) -> Result<Answer<Value>> {
+async fn remove(Call(context, caller): Call, Name(name): Name) -> Result<Answer<Value>> {
     users::remove(&context, &caller, &name).await?;
     Ok(Answer(json!({ "status": "success", "name": name })))
 }
@@ -137,11 +132,7 @@ async fn remove(
 #[utoipa::path(get, path = "/api/audit", tag = "users",
     params(("limit" = Option<i64>, Query, minimum = 1, maximum = 10000)),
     responses((status = 200, body = Audit), (status = "4XX", body = ErrorBody)))]
-async fn audit(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Answer<Audit>> {
+async fn audit(Call(context, caller): Call, parameters: Parameters) -> Result<Answer<Audit>> {
     context
         .gate
         .demand(&caller, &Access::core("list", "secrets", ""))

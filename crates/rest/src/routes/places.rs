@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::Json as Answer;
-use axum::extract::State;
 use axum::response::IntoResponse;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -14,8 +13,8 @@ use utoipa_axum::routes;
 use crate::app::{self, Error, apply, sampling};
 use crate::context::Context;
 use crate::error::Result;
-use crate::extract::{Json, Name, Parameters};
-use crate::identity::{Access, Caller};
+use crate::extract::{Call, Json, Name, Parameters};
+use crate::identity::Access;
 use crate::metrics;
 use crate::model::{
     Claim, ClaimRequest, ClusterInfo, ErrorBody, Namespace, NewNamespace, NewRuntime, NodeInfo,
@@ -46,10 +45,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
 /// The machines and what runs on them.
 #[utoipa::path(get, path = "/api/nodes", tag = "cluster",
     responses((status = 200, body = Vec<NodeInfo>), (status = "4XX", body = ErrorBody)))]
-async fn nodes(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-) -> Result<Answer<Vec<NodeInfo>>> {
+async fn nodes(Call(context, caller): Call) -> Result<Answer<Vec<NodeInfo>>> {
     Ok(Answer(app::nodes::nodes(&context, &caller).await?))
 }
 
@@ -57,8 +53,7 @@ async fn nodes(
 #[utoipa::path(get, path = "/api/nodes/{name}/usage", tag = "cluster", params(("name" = String, Path)),
     responses((status = 200, body = UsageOverTime), (status = "4XX", body = ErrorBody)))]
 async fn machine_usage(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
+    Call(context, caller): Call,
     Name(name): Name,
 ) -> Result<Answer<UsageOverTime>> {
     Ok(Answer(
@@ -69,46 +64,35 @@ async fn machine_usage(
 /// The priorities that jobs can have, the highest first.
 #[utoipa::path(get, path = "/api/priorities", tag = "cluster",
     responses((status = 200, body = Vec<Priority>), (status = "4XX", body = ErrorBody)))]
-async fn priorities(
-    State(context): State<Arc<Context>>,
-    _: Caller,
-) -> Result<Answer<Vec<Priority>>> {
+async fn priorities(Call(context, _): Call) -> Result<Answer<Vec<Priority>>> {
     Ok(Answer(app::queue::priorities(&context).await?))
 }
 
 /// The jobs that wait, in the order in which they will start, and why they wait.
 #[utoipa::path(get, path = "/api/queue", tag = "cluster",
     responses((status = 200, body = Queue), (status = "4XX", body = ErrorBody)))]
-async fn queue(State(context): State<Arc<Context>>, caller: Caller) -> Result<Answer<Queue>> {
+async fn queue(Call(context, caller): Call) -> Result<Answer<Queue>> {
     Ok(Answer(app::queue::queue(&context, &caller).await?))
 }
 
 /// The runtimes that jobs can use.
 #[utoipa::path(get, path = "/api/runtimes", tag = "cluster",
     responses((status = 200, body = Vec<Runtime>), (status = "4XX", body = ErrorBody)))]
-async fn runtimes(State(context): State<Arc<Context>>, _: Caller) -> Answer<Vec<Runtime>> {
+async fn runtimes(Call(context, _): Call) -> Answer<Vec<Runtime>> {
     Answer(app::runtimes::list(&context))
 }
 
 /// One runtime.
 #[utoipa::path(get, path = "/api/runtimes/{name}", tag = "cluster", params(("name" = String, Path)),
     responses((status = 200, body = Runtime), (status = "4XX", body = ErrorBody)))]
-async fn runtime(
-    State(context): State<Arc<Context>>,
-    _: Caller,
-    Name(name): Name,
-) -> Result<Answer<Runtime>> {
+async fn runtime(Call(context, _): Call, Name(name): Name) -> Result<Answer<Runtime>> {
     Ok(Answer(app::runtimes::find(&context, &name)?))
 }
 
 /// A runtime as YAML, ready for `kubectl apply`.
 #[utoipa::path(get, path = "/api/runtimes/{name}/manifest", tag = "cluster", params(("name" = String, Path)),
     responses((status = 200, body = Object, content_type = "application/yaml"), (status = "4XX", body = ErrorBody)))]
-async fn runtime_manifest(
-    State(context): State<Arc<Context>>,
-    _: Caller,
-    Name(name): Name,
-) -> Result<impl IntoResponse> {
+async fn runtime_manifest(Call(context, _): Call, Name(name): Name) -> Result<impl IntoResponse> {
     let yaml = app::runtimes::manifest(&context, &name)?;
     Ok(([("content-type", "application/yaml")], yaml))
 }
@@ -118,8 +102,7 @@ async fn runtime_manifest(
     params(("name" = String, Path)),
     responses((status = 200, body = Runtime), (status = "4XX", body = ErrorBody)))]
 async fn copy_runtime(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
+    Call(context, caller): Call,
     Name(name): Name,
     Json(body): Json<NewRuntime>,
 ) -> Result<Answer<Runtime>> {
@@ -140,8 +123,7 @@ struct MaxRestarts {
     params(("name" = String, Path)),
     responses((status = 200, body = Runtime), (status = "4XX", body = ErrorBody)))]
 async fn set_max_restarts(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
+    Call(context, caller): Call,
     Name(name): Name,
     Json(body): Json<MaxRestarts>,
 ) -> Result<Answer<Runtime>> {
@@ -156,10 +138,7 @@ async fn set_max_restarts(
 /// The namespaces that the caller may see.
 #[utoipa::path(get, path = "/api/namespaces", tag = "cluster",
     responses((status = 200, body = Vec<Namespace>), (status = "4XX", body = ErrorBody)))]
-async fn namespaces(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-) -> Result<Answer<Vec<Namespace>>> {
+async fn namespaces(Call(context, caller): Call) -> Result<Answer<Vec<Namespace>>> {
     Ok(Answer(app::namespaces::visible(&context, &caller).await?))
 }
 
@@ -167,8 +146,7 @@ async fn namespaces(
 #[utoipa::path(post, path = "/api/namespaces", tag = "cluster", request_body = NewNamespace,
     responses((status = 200, body = NewNamespace), (status = "4XX", body = ErrorBody)))]
 async fn create_namespace(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
+    Call(context, caller): Call,
     Json(wanted): Json<NewNamespace>,
 ) -> Result<Answer<NewNamespace>> {
     app::namespaces::create(&context, &caller, &wanted.name).await?;
@@ -178,11 +156,7 @@ async fn create_namespace(
 /// A namespace's quota, and how much of it is used.
 #[utoipa::path(get, path = "/api/namespaces/{name}/quota", tag = "cluster", params(("name" = String, Path)),
     responses((status = 200, body = Quota), (status = "4XX", body = ErrorBody)))]
-async fn quota(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Name(name): Name,
-) -> Result<Answer<Quota>> {
+async fn quota(Call(context, caller): Call, Name(name): Name) -> Result<Answer<Quota>> {
     Ok(Answer(app::quotas::find(&context, &caller, &name).await?))
 }
 
@@ -191,8 +165,7 @@ async fn quota(
     params(("name" = String, Path)),
     responses((status = 200, body = Quota), (status = "4XX", body = ErrorBody)))]
 async fn set_quota(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
+    Call(context, caller): Call,
     Name(name): Name,
     Json(quota): Json<Quota>,
 ) -> Result<Answer<Quota>> {
@@ -204,11 +177,7 @@ async fn set_quota(
 /// The volumes of a namespace.
 #[utoipa::path(get, path = "/api/volumes", tag = "cluster", params(("namespace" = Option<String>, Query)),
     responses((status = 200, body = Vec<Claim>), (status = "4XX", body = ErrorBody)))]
-async fn claims(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Answer<Vec<Claim>>> {
+async fn claims(Call(context, caller): Call, parameters: Parameters) -> Result<Answer<Vec<Claim>>> {
     let namespace = parameters.namespace(&caller)?;
     Ok(Answer(
         app::claims::list(&context, &caller, &namespace).await?,
@@ -219,8 +188,7 @@ async fn claims(
 #[utoipa::path(post, path = "/api/volumes", tag = "cluster", request_body = ClaimRequest,
     responses((status = 200, body = Claim), (status = "4XX", body = ErrorBody)))]
 async fn create_claim(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
+    Call(context, caller): Call,
     Json(request): Json<ClaimRequest>,
 ) -> Result<Answer<Claim>> {
     Ok(Answer(
@@ -232,8 +200,7 @@ async fn create_claim(
 #[utoipa::path(get, path = "/api/secrets", tag = "cluster", params(("namespace" = Option<String>, Query)),
     responses((status = 200, body = Vec<SecretInfo>), (status = "4XX", body = ErrorBody)))]
 async fn secrets(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
+    Call(context, caller): Call,
     parameters: Parameters,
 ) -> Result<Answer<Vec<SecretInfo>>> {
     let namespace = parameters.namespace(&caller)?;
@@ -246,8 +213,7 @@ async fn secrets(
 #[utoipa::path(post, path = "/api/secrets", tag = "cluster", request_body = SecretRequest,
     responses((status = 200, body = SecretInfo), (status = "4XX", body = ErrorBody)))]
 async fn put_secret(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
+    Call(context, caller): Call,
     Json(request): Json<SecretRequest>,
 ) -> Result<Answer<SecretInfo>> {
     Ok(Answer(
@@ -260,8 +226,7 @@ async fn put_secret(
     params(("namespace" = Option<String>, Query)),
     responses((status = 200, body = Object), (status = "4XX", body = ErrorBody)))]
 async fn apply_object(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
+    Call(context, caller): Call,
     parameters: Parameters,
     Json(object): Json<Value>,
 ) -> Result<Answer<Value>> {
@@ -274,7 +239,7 @@ async fn apply_object(
 /// The cluster: whose Trainer it has, and what else it offers.
 #[utoipa::path(get, path = "/api/cluster", tag = "cluster",
     responses((status = 200, body = ClusterInfo), (status = "4XX", body = ErrorBody)))]
-async fn cluster(State(context): State<Arc<Context>>, _: Caller) -> Answer<ClusterInfo> {
+async fn cluster(Call(context, _): Call) -> Answer<ClusterInfo> {
     Answer(context.cluster().info(context.is_connected()))
 }
 
@@ -287,7 +252,7 @@ async fn version() -> Answer<Value> {
 /// Numbers for Prometheus; for those who may see all jobs.
 #[utoipa::path(get, path = "/metrics", tag = "cluster",
     responses((status = 200, body = String, content_type = "text/plain"), (status = "4XX", body = ErrorBody)))]
-async fn prometheus(State(context): State<Arc<Context>>, caller: Caller) -> Result<String> {
+async fn prometheus(Call(context, caller): Call) -> Result<String> {
     context
         .gate
         .demand(&caller, &Access::jobs("list", ""))

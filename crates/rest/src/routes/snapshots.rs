@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::Json as Answer;
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::HeaderName;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use utoipa_axum::router::OpenApiRouter;
@@ -14,8 +13,7 @@ use crate::app::Error;
 use crate::app::snapshots;
 use crate::context::Context;
 use crate::error::Result;
-use crate::extract::{OfJob, Parameters};
-use crate::identity::Caller;
+use crate::extract::{Call, OfJob, Parameters};
 use crate::model::{ErrorBody, SnapshotInfo};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
@@ -34,8 +32,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses((status = 200, body = SnapshotInfo), (status = "4XX", body = ErrorBody)))]
 async fn upload(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
+    Call(context, caller): Call,
     parameters: Parameters,
     body: Body,
 ) -> Result<Answer<SnapshotInfo>> {
@@ -53,8 +50,7 @@ async fn upload(
         ("namespace" = Option<String>, Query)),
     responses((status = 200, body = SnapshotInfo), (status = "4XX", body = ErrorBody)))]
 async fn describe(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
+    Call(context, caller): Call,
     axum::extract::Path(digest): axum::extract::Path<String>,
     parameters: Parameters,
 ) -> Result<Answer<SnapshotInfo>> {

@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Sse;
 use axum::response::sse::{Event, KeepAlive};
@@ -16,8 +15,7 @@ use crate::app;
 use crate::app::logs::stream::{self, Item};
 use crate::context::Context;
 use crate::error::Result;
-use crate::extract::{self, OfJob, Parameters};
-use crate::identity::Caller;
+use crate::extract::{self, Call, OfJob, Parameters};
 use crate::model::{ErrorBody, JobSummary, LogLine};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
@@ -33,7 +31,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
         ("name" = String, Path),
         ("namespace" = Option<String>, Query),
         ("worker" = Option<i64>, Query, description = "One worker only", minimum = 0),
-        ("tail" = Option<i64>, Query, description = "Begin so many lines before the end", minimum = 0),
+        ("tail" = Option<i64>, Query, description = "How many lines before the end to begin", minimum = 0),
         ("Last-Event-ID" = Option<String>, Header)),
     responses((status = 200, body = LogLine, content_type = "text/event-stream"), (status = "4XX", body = ErrorBody)))]
 async fn logs(
@@ -71,8 +69,7 @@ async fn logs(
     params(("namespace" = Option<String>, Query)),
     responses((status = 200, body = JobSummary, content_type = "text/event-stream"), (status = "4XX", body = ErrorBody)))]
 async fn jobs(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
+    Call(context, caller): Call,
     parameters: Parameters,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>> {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::Json as Answer;
-use axum::extract::State;
 use serde_json::{Value, json};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -11,8 +10,7 @@ use utoipa_axum::routes;
 use crate::app::tokens;
 use crate::context::Context;
 use crate::error::Result;
-use crate::extract::{Json, Name, Parameters};
-use crate::identity::Caller;
+use crate::extract::{Call, Json, Name, Parameters};
 use crate::model::{CreatedToken, ErrorBody, NewToken, Token};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
@@ -25,11 +23,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
 #[utoipa::path(get, path = "/api/tokens", tag = "users", operation_id = "list_tokens",
     params(("user" = Option<String>, Query)),
     responses((status = 200, body = Vec<Token>), (status = "4XX", body = ErrorBody)))]
-async fn list(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Answer<Vec<Token>>> {
+async fn list(Call(context, caller): Call, parameters: Parameters) -> Result<Answer<Vec<Token>>> {
     let user = parameters.text("user");
     Ok(Answer(tokens::list(&context, &caller, user).await?))
 }
@@ -38,8 +32,7 @@ async fn list(
 #[utoipa::path(post, path = "/api/tokens", tag = "users", operation_id = "create_token", request_body = NewToken,
     responses((status = 200, body = CreatedToken), (status = "4XX", body = ErrorBody)))]
 async fn create(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
+    Call(context, caller): Call,
     Json(wanted): Json<NewToken>,
 ) -> Result<Answer<CreatedToken>> {
     Ok(Answer(tokens::create(&context, &caller, &wanted).await?))
@@ -49,11 +42,7 @@ async fn create(
 #[utoipa::path(delete, path = "/api/tokens/{id}", tag = "users", operation_id = "revoke_token",
     params(("id" = String, Path)),
     responses((status = 200, body = Object), (status = "4XX", body = ErrorBody)))]
-async fn revoke(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Name(id): Name,
-) -> Result<Answer<Value>> {
+async fn revoke(Call(context, caller): Call, Name(id): Name) -> Result<Answer<Value>> {
     tokens::revoke(&context, &caller, &id).await?;
     Ok(Answer(json!({ "status": "success", "id": id })))
 }

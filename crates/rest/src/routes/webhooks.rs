@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::Json as Answer;
-use axum::extract::State;
 use serde_json::{Value, json};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -11,8 +10,7 @@ use utoipa_axum::routes;
 use crate::app::webhooks;
 use crate::context::Context;
 use crate::error::Result;
-use crate::extract::{Json, Name, Parameters};
-use crate::identity::Caller;
+use crate::extract::{Call, Json, Name, Parameters};
 use crate::model::{ErrorBody, TestedWebhook, Webhook, WebhookRequest};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
@@ -26,11 +24,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
 #[utoipa::path(get, path = "/api/webhooks", tag = "webhooks", operation_id = "list_webhooks",
     params(("namespace" = Option<String>, Query)),
     responses((status = 200, body = Vec<Webhook>), (status = "4XX", body = ErrorBody)))]
-async fn list(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Answer<Vec<Webhook>>> {
+async fn list(Call(context, caller): Call, parameters: Parameters) -> Result<Answer<Vec<Webhook>>> {
     let namespace = parameters.namespace(&caller)?;
     Ok(Answer(webhooks::list(&context, &caller, &namespace).await?))
 }
@@ -41,8 +35,7 @@ async fn list(
     request_body = WebhookRequest, params(("namespace" = Option<String>, Query)),
     responses((status = 200, body = Webhook), (status = "4XX", body = ErrorBody)))]
 async fn create(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
+    Call(context, caller): Call,
     parameters: Parameters,
     Json(request): Json<WebhookRequest>,
 ) -> Result<Answer<Webhook>> {
@@ -56,11 +49,7 @@ async fn create(
 #[utoipa::path(delete, path = "/api/webhooks/{id}", tag = "webhooks", operation_id = "delete_webhook",
     params(("id" = String, Path)),
     responses((status = 200, body = Object), (status = "4XX", body = ErrorBody)))]
-async fn remove(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Name(id): Name,
-) -> Result<Answer<Value>> {
+async fn remove(Call(context, caller): Call, Name(id): Name) -> Result<Answer<Value>> {
     webhooks::remove(&context, &caller, &id).await?;
     Ok(Answer(json!({ "status": "success", "id": id })))
 }
@@ -69,10 +58,6 @@ async fn remove(
 #[utoipa::path(post, path = "/api/webhooks/{id}/test", tag = "webhooks", operation_id = "test_webhook",
     params(("id" = String, Path)),
     responses((status = 200, body = TestedWebhook), (status = "4XX", body = ErrorBody)))]
-async fn test(
-    State(context): State<Arc<Context>>,
-    caller: Caller,
-    Name(id): Name,
-) -> Result<Answer<TestedWebhook>> {
+async fn test(Call(context, caller): Call, Name(id): Name) -> Result<Answer<TestedWebhook>> {
     Ok(Answer(webhooks::test(&context, &caller, &id).await?))
 }

@@ -80,7 +80,7 @@ impl Site {
         self.folder.path()
     }
 
-    /// Ends the REST API and starts it anew on the same data.
+    /// Ends the REST API and restarts it on the same data.
     pub(crate) async fn restart_with(&mut self, change: impl Fn(&mut Options)) {
         self.stop().await;
         self.stop = CancellationToken::new();

@@ -3,6 +3,7 @@
 #![allow(
     clippy::panic,
     clippy::print_stdout,
+    clippy::too_many_lines,
     clippy::unwrap_used,
     reason = "a test that cannot go on says so and prints what it measured"
 )]

@@ -57,7 +57,7 @@ impl Receiver {
         }
     }
 
-    /// The events that came so far, when there are at least so many.
+    /// The events that came so far, when there are at least `count`.
     async fn events(&self, count: usize) -> Vec<String> {
         eventually("notifications", || async {
             let received = self.received.lock().unwrap();

@@ -13,7 +13,7 @@ import { useJobAction } from '@/services/jobs';
 
 import classes from './Jobs.module.css';
 
-/** So many requests at a time when many jobs are stopped or deleted. */
+/** How many requests at a time when many jobs are stopped or deleted. */
 const AT_ONCE = 8;
 
 /** Stop or delete several at once, after a question, and say how it went. */

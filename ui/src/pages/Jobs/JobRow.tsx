@@ -21,7 +21,7 @@ interface Props {
   onSelect: ((uids: string[], on: boolean) => void) | undefined;
 }
 
-/** Drawn anew only when the job itself has changed: a list is read again at every change of any job. */
+/** Redrawn only when the job itself has changed: a list is read again at every change of any job. */
 export const JobRow = memo(function JobRow({ job, read, columns, selected, onSelect }: Props) {
   const { t } = useTranslation();
   const navigate = useNavigate();

@@ -1,8 +1,9 @@
-import { Anchor, Badge, Breadcrumbs, Group, Skeleton, Stack, Text, Title } from '@mantine/core';
+import { Anchor, Badge, Group, Skeleton, Stack, Text, Title } from '@mantine/core';
 import { useMediaQuery } from '@mantine/hooks';
 import { useTranslation } from 'react-i18next';
 import { Link, useParams } from 'react-router';
 
+import { Crumbs } from '@/components/Crumbs';
 import { ErrorNote } from '@/components/ErrorNote';
 import { Facts } from '@/components/Facts';
 import { NotFound } from '@/components/NotFound';
@@ -30,11 +31,7 @@ export function Machine() {
   return (
     <Stack>
       <div>
-        <Breadcrumbs mb={4} fz="sm">
-          <Anchor component={Link} to={ROUTES.nodes} size="sm" c="dimmed">
-            {t('nav.nodes')}
-          </Anchor>
-        </Breadcrumbs>
+        <Crumbs steps={[[t('nav.nodes'), ROUTES.nodes]]} />
         <Group gap="xs" mih={34}>
           <Title order={2} style={{ overflowWrap: 'anywhere' }}>
             {name}

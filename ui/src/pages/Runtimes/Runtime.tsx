@@ -1,10 +1,11 @@
-import { Anchor, Badge, Breadcrumbs, Button, Grid, Group, Skeleton, Stack, Text, Title } from '@mantine/core';
+import { Anchor, Badge, Button, Grid, Group, Skeleton, Stack, Text, Title } from '@mantine/core';
 import { IconPlus } from '@tabler/icons-react';
 import { useTranslation } from 'react-i18next';
 import { Link, useParams } from 'react-router';
 
 import { CodeEditor } from '@/components/CodeEditor';
 import { CopyText } from '@/components/CopyText';
+import { Crumbs } from '@/components/Crumbs';
 import { ErrorNote } from '@/components/ErrorNote';
 import { Facts } from '@/components/Facts';
 import { NotFound } from '@/components/NotFound';
@@ -35,11 +36,7 @@ export function RuntimePage({ me }: { me: Schemas['WhoAmI'] }) {
   return (
     <Stack>
       <div>
-        <Breadcrumbs mb={4} fz="sm">
-          <Anchor component={Link} to={ROUTES.runtimes} size="sm" c="dimmed">
-            {t('nav.runtimes')}
-          </Anchor>
-        </Breadcrumbs>
+        <Crumbs steps={[[t('nav.runtimes'), ROUTES.runtimes]]} />
         <Group justify="space-between" mih={34}>
           <Group gap="xs">
             <Title order={2} style={{ overflowWrap: 'anywhere' }}>

@@ -1,10 +1,11 @@
-import { ActionIcon, Group, Skeleton, Table, Tooltip, VisuallyHidden } from '@mantine/core';
+import { Group, Skeleton, Table, VisuallyHidden } from '@mantine/core';
 import { IconTrash } from '@tabler/icons-react';
 import type { ReactNode } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { useConfirm } from '@/components/confirm';
 import { ErrorNote } from '@/components/ErrorNote';
+import { IconButton } from '@/components/IconButton';
 import { Section } from '@/components/Section';
 
 interface Props<T> {
@@ -64,22 +65,19 @@ export function Records<T>({ title, hint, query, nameOf, columns, tools, remove,
                       <Group gap={2} wrap="nowrap" justify="flex-end">
                         {tools?.(row)}
                         {label !== undefined && (
-                          <Tooltip label={label}>
-                            <ActionIcon
-                              variant="subtle"
-                              color="red"
-                              aria-label={label}
-                              onClick={() =>
-                                ask({
-                                  ...remove.question(row),
-                                  danger: true,
-                                  onConfirm: () => remove.act(row),
-                                })
-                              }
-                            >
-                              <IconTrash size={16} stroke={1.5} />
-                            </ActionIcon>
-                          </Tooltip>
+                          <IconButton
+                            label={label}
+                            color="red"
+                            onClick={() =>
+                              ask({
+                                ...remove.question(row),
+                                danger: true,
+                                onConfirm: () => remove.act(row),
+                              })
+                            }
+                          >
+                            <IconTrash size={16} stroke={1.5} />
+                          </IconButton>
                         )}
                       </Group>
                     </Table.Td>

@@ -1,10 +1,11 @@
-import { ActionIcon, Badge, Button, Checkbox, Group, Stack, Text, TextInput, Tooltip } from '@mantine/core';
+import { Badge, Button, Checkbox, Group, Stack, Text, TextInput } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { IconSend } from '@tabler/icons-react';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { ErrorNote } from '@/components/ErrorNote';
+import { IconButton } from '@/components/IconButton';
 import { Ago } from '@/components/Time';
 import type { Schemas } from '@/services/client';
 import {
@@ -125,16 +126,8 @@ function Test({ hook }: { hook: Schemas['Webhook'] }) {
       onError: (error) => notifications.show({ color: 'red', message: error.message }),
     });
   return (
-    <Tooltip label={t('settings.webhookTest')}>
-      <ActionIcon
-        variant="subtle"
-        color="gray"
-        aria-label={t('settings.webhookTest')}
-        loading={test.isPending}
-        onClick={send}
-      >
-        <IconSend size={16} stroke={1.5} />
-      </ActionIcon>
-    </Tooltip>
+    <IconButton label={t('settings.webhookTest')} loading={test.isPending} onClick={send}>
+      <IconSend size={16} stroke={1.5} />
+    </IconButton>
   );
 }

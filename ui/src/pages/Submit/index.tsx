@@ -80,7 +80,7 @@ export function Submit({ me }: { me: Schemas['WhoAmI'] }) {
   const formElement = useRef<HTMLFormElement>(null);
   useHotkeys([['mod+Enter', () => formElement.current?.requestSubmit()]], []);
   const fill = (next: Partial<Form>) => {
-    // What fills the form anew is no copy of the job that it was opened with.
+    // What refills the form is no copy of the job that it was opened with.
     form.setValues({ origin: null, ...next });
     form.clearErrors();
     create.reset();
@@ -194,7 +194,7 @@ function useMistakes(form: UseFormReturnType<Form>, error: Error | null) {
   }, [error, setErrors, refused]);
 }
 
-/** Fills the form anew. The code of a template may go; what somebody typed goes only when they say so. */
+/** Refills the form. The code of a template may go; what somebody typed goes only when they say so. */
 function usePick(form: UseFormReturnType<Form>, fill: (next: Partial<Form>) => void) {
   const { t } = useTranslation();
   const ask = useConfirm();

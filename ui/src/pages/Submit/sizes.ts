@@ -26,7 +26,7 @@ export function largest(machines: Schemas['NodeInfo'][] | undefined): Size {
 }
 
 /**
- * Sizes for each of so many nodes: large is all that they can have when the cluster is empty, medium a half and small a
+ * Sizes for each node: large is all that they can have when the cluster is empty, medium a half and small a
  * quarter of it.
  */
 export function presetsOf(machines: Schemas['NodeInfo'][] | undefined, nodes: number): Record<Preset, Size> {

@@ -21,7 +21,7 @@ const GRACE: i64 = 30;
 enum Step {
     Hold,
     Release,
-    /// A reconcile, of which only so many requests are made.
+    /// A reconcile, of which only some of the requests are made.
     Reconcile(usize),
     Bind,
     /// A pod that was told to end does so.

@@ -1,9 +1,9 @@
 //! PaddlePaddle: with masters, these are parameter servers; without, the workers meet at the first of them.
 
-use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, ObjectFieldSelector};
+use k8s_openapi::api::core::v1::EnvVar;
 
 use crate::legacy::replica_job::{Replica, TrainingJob};
-use crate::template::env;
+use crate::template::{env, env_from_field};
 
 pub(super) fn variables(job: &TrainingJob, replica: &Replica, index: i32) -> Vec<EnvVar> {
     let leader = job.leader();
@@ -14,7 +14,7 @@ pub(super) fn variables(job: &TrainingJob, replica: &Replica, index: i32) -> Vec
     ];
     if job.leads(replica.kind, index) {
         // Its launcher serves the others only if the address is its own, and it compares numbers, not names.
-        variables.push(own_address("POD_IP_DUMMY"));
+        variables.push(env_from_field("POD_IP_DUMMY", "status.podIP".to_owned()));
         variables.push(env("PADDLE_MASTER", format!("$(POD_IP_DUMMY):{port}")));
     } else {
         let master = job.pod_name(leader, 0);
@@ -29,18 +29,4 @@ pub(super) fn variables(job: &TrainingJob, replica: &Replica, index: i32) -> Vec
         variables.push(env(what, "1"));
     }
     variables
-}
-
-fn own_address(name: &str) -> EnvVar {
-    EnvVar {
-        name: name.to_owned(),
-        value: None,
-        value_from: Some(EnvVarSource {
-            field_ref: Some(ObjectFieldSelector {
-                api_version: None,
-                field_path: "status.podIP".to_owned(),
-            }),
-            ..EnvVarSource::default()
-        }),
-    }
 }

@@ -14,7 +14,7 @@ struct Plot {
     pods: usize,
     each: String,
     priority: i32,
-    /// It is ended so many seconds after it would have ended by itself, if at all.
+    /// How many seconds after its own end it is ended, if at all.
     slack: Option<i64>,
 }
 

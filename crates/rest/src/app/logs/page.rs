@@ -27,7 +27,7 @@ pub(crate) enum Where {
     Around(Position),
     /// Some lines before a moment, and some from it on.
     Time(Timestamp),
-    /// So many thousandths of the way through the log.
+    /// How far through the log, in thousandths.
     Thousandths(u64),
 }
 

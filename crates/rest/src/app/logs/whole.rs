@@ -27,7 +27,7 @@ struct Reading {
     skip: u64,
 }
 
-/// The lines of these attempts in batches: all of them, or the last so many; from a moment on, if one is given.
+/// The lines of these attempts in batches: all of them, or only the last ones; from a moment on, if one is given.
 pub(super) fn lines(
     context: &Arc<Context>,
     uid: String,

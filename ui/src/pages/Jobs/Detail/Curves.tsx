@@ -132,7 +132,7 @@ function Smoothing({ value, onChange }: { value: number; onChange: (value: numbe
   );
 }
 
-/** Stable, so that equal answers do not draw the charts anew. */
+/** Stable, so that equal answers do not redraw the charts. */
 function dataOf<T>(answers: { data?: T | undefined }[]): (T | undefined)[] {
   return answers.map((answer) => answer.data);
 }

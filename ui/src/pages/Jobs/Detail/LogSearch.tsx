@@ -1,10 +1,11 @@
-import { ActionIcon, Group, Loader, Text, TextInput, Tooltip, UnstyledButton } from '@mantine/core';
+import { Group, Loader, Text, TextInput, UnstyledButton } from '@mantine/core';
 import { useDebouncedCallback } from '@mantine/hooks';
 import { IconChevronDown, IconChevronUp, IconLetterCase, IconRegex, IconSearch } from '@tabler/icons-react';
 import { useEffect, useRef, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import classes from '@/components/LogView.module.css';
+import { IconButton } from '@/components/IconButton';
 import { workerColor } from '@/components/LogLine';
 import { marked, pieces } from '@/libs/ansi';
 import { clock } from '@/libs/time';
@@ -82,17 +83,16 @@ export function LogSearch({ query, onQuery, result, error, busy, target, onShow 
         rightSection={
           <Group gap={2} wrap="nowrap">
             {SWITCHES.map(({ key, icon: Icon }) => (
-              <Tooltip key={key} label={t(`logs.${key}`)}>
-                <ActionIcon
-                  size="sm"
-                  variant={query[key] ? 'filled' : 'subtle'}
-                  aria-label={t(`logs.${key}`)}
-                  aria-pressed={query[key]}
-                  onClick={() => onQuery({ ...query, text: typed, [key]: !query[key] })}
-                >
-                  <Icon size={14} />
-                </ActionIcon>
-              </Tooltip>
+              <IconButton
+                key={key}
+                label={t(`logs.${key}`)}
+                size="sm"
+                variant={query[key] ? 'filled' : 'subtle'}
+                aria-pressed={query[key]}
+                onClick={() => onQuery({ ...query, text: typed, [key]: !query[key] })}
+              >
+                <Icon size={14} />
+              </IconButton>
             ))}
           </Group>
         }
@@ -100,16 +100,14 @@ export function LogSearch({ query, onQuery, result, error, busy, target, onShow 
       {query.text !== '' && (
         <>
           {STEPS.map(({ key, by, icon: Icon }) => (
-            <ActionIcon
+            <IconButton
               key={key}
-              variant="subtle"
-              color="gray"
-              aria-label={t(`logs.${key}`)}
+              label={t(`logs.${key}`)}
               onClick={() => step(by)}
               disabled={hits.length === 0}
             >
               <Icon size={16} />
-            </ActionIcon>
+            </IconButton>
           ))}
           <Text
             size="xs"

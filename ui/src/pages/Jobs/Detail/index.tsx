@@ -1,16 +1,4 @@
-import {
-  ActionIcon,
-  Anchor,
-  Badge,
-  Breadcrumbs,
-  CopyButton,
-  Group,
-  Skeleton,
-  Stack,
-  Tabs,
-  Title,
-  Tooltip,
-} from '@mantine/core';
+import { ActionIcon, Badge, CopyButton, Group, Skeleton, Stack, Tabs, Title, Tooltip } from '@mantine/core';
 import {
   IconBolt,
   IconChartLine,
@@ -23,8 +11,9 @@ import {
 } from '@tabler/icons-react';
 import { lazy, Suspense } from 'react';
 import { useTranslation } from 'react-i18next';
-import { Link, useNavigate, useParams } from 'react-router';
+import { useNavigate, useParams } from 'react-router';
 
+import { Crumbs } from '@/components/Crumbs';
 import { ErrorNote } from '@/components/ErrorNote';
 import { NotFound } from '@/components/NotFound';
 import { StateBadge } from '@/components/StateBadge';
@@ -69,14 +58,12 @@ export function JobDetail() {
   return (
     <Stack gap="md">
       <div>
-        <Breadcrumbs separatorMargin={6} mb={4} fz="sm">
-          <Anchor component={Link} to={ROUTES.jobs} size="sm" c="dimmed">
-            {t('nav.jobs')}
-          </Anchor>
-          <Anchor component={Link} to={`${ROUTES.jobs}?namespace=${namespace}`} size="sm" c="dimmed">
-            {namespace}
-          </Anchor>
-        </Breadcrumbs>
+        <Crumbs
+          steps={[
+            [t('nav.jobs'), ROUTES.jobs],
+            [namespace, `${ROUTES.jobs}?namespace=${namespace}`],
+          ]}
+        />
         <Group justify="space-between" align="center" mih={34}>
           <Group gap="xs">
             <Title order={2} style={{ overflowWrap: 'anywhere' }}>
