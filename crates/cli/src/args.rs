@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use job::{
-    Apply, Code, Delete, Jobs, Logs, Metrics, Named, Namespace, NamespaceCommand, Run, User,
-    UserCommand,
+    Apply, Code, Delete, Exec, Jobs, Logs, Metrics, Named, Namespace, NamespaceCommand,
+    PortForward, Run, Shell, User, UserCommand,
 };
 pub(crate) use server::{
     Controller, ControllersAlone, LogFormat, Logging, NodeAlone, Oidc, Serve, Switch, Tls, Up,
@@ -127,6 +127,12 @@ pub(crate) enum Command {
     Metrics(Metrics),
     /// Show what happened to a job
     Events(Named),
+    /// Open a shell in a worker's container
+    Shell(Shell),
+    /// Run a program in a worker's container, and end as it does
+    Exec(Exec),
+    /// Reach ports of a worker on this machine, until Ctrl-C
+    PortForward(PortForward),
     /// Delete jobs, their pods and their code
     Delete(Delete),
     /// Hold a job: its pods go, the job stays

@@ -8,10 +8,13 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use astrago_rest::model::{ErrorBody, WhoAmI};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use reqwest::{Method, RequestBuilder, Response, StatusCode, Upgraded};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::client::generate_key;
+use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_util::bytes::Bytes;
 
 use crate::args::Connection;
@@ -190,6 +193,28 @@ impl Client {
         self.send(request, self.patience).await
     }
 
+    /// A connection that becomes a WebSocket.
+    pub(crate) async fn connect_to(
+        &self,
+        path: &str,
+        query: &[(&str, String)],
+        protocol: &str,
+    ) -> Result<WebSocketStream<Upgraded>> {
+        let request = self
+            .request(Method::GET, path, query)
+            .header("connection", "Upgrade")
+            .header("upgrade", "websocket")
+            .header("sec-websocket-version", "13")
+            .header("sec-websocket-key", generate_key())
+            .header("sec-websocket-protocol", protocol);
+        let answer = self.send(request, self.patience).await?;
+        let upgraded = answer.upgrade().await.with_context(|| {
+            Failure::ours(format!("{} does not let connections through", self.base))
+                .hint("is there a proxy in between that knows no WebSockets?")
+        })?;
+        Ok(WebSocketStream::from_raw_socket(upgraded, Role::Client, None).await)
+    }
+
     fn request(&self, method: Method, path: &str, query: &[(&str, String)]) -> RequestBuilder {
         let mut url = self.url(path);
         for (index, (name, value)) in query.iter().enumerate() {
@@ -255,7 +280,7 @@ impl Client {
             Err(_) => return Err(self.silent().into()),
         };
         let status = answer.status();
-        if status.is_success() {
+        if status.is_success() || status == StatusCode::SWITCHING_PROTOCOLS {
             return Ok(answer);
         }
         let text = timeout(patience, answer.text()).await;

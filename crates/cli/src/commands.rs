@@ -4,6 +4,7 @@ mod apply;
 pub(crate) mod backup;
 mod code;
 mod completions;
+mod connect;
 mod delete;
 mod doctor;
 mod job;
@@ -73,6 +74,9 @@ async fn perform(arguments: Arguments) -> Result<ExitCode> {
         Command::Resume(named) => job::act(&connection, format, &named.name, "resume").await?,
         Command::Restart(named) => job::restart(&connection, format, &named.name).await?,
         Command::Logs(wanted) => logs::show(&connection, format, &wanted).await?,
+        Command::Shell(wanted) => return connect::shell(&connection, &wanted).await,
+        Command::Exec(wanted) => return connect::exec(&connection, &wanted).await,
+        Command::PortForward(wanted) => connect::port_forward(&connection, &wanted).await?,
         Command::Preview(wanted) => {
             let form = preview::Form::from(asked);
             preview::run(

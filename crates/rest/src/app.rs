@@ -9,6 +9,7 @@ pub(crate) mod apply;
 mod belongings;
 pub(crate) mod claims;
 pub(crate) mod clone;
+pub(crate) mod connect;
 pub(crate) mod create;
 pub(crate) mod events;
 pub(crate) mod feed;

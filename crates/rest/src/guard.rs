@@ -11,7 +11,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, UPGRADE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -81,7 +81,9 @@ struct Note {
 impl Note {
     async fn of(context: &Arc<Context>, request: &mut Request) -> Option<Self> {
         let path = request.uri().path().to_owned();
-        if is_safe(request.method()) || !path.starts_with("/api/") || path == "/api/session" {
+        let connects = connects(request.headers());
+        let changes = connects || !is_safe(request.method());
+        if !changes || !path.starts_with("/api/") || path == "/api/session" {
             return None;
         }
         let caller = match context.authentication {
@@ -95,7 +97,11 @@ impl Note {
             .find_map(|pair| pair.strip_prefix("namespace="));
         Some(Self {
             user: caller.user,
-            action: request.method().to_string(),
+            action: if connects {
+                Method::CONNECT.to_string()
+            } else {
+                request.method().to_string()
+            },
             namespace: namespace.unwrap_or_default().to_owned(),
             object: path,
         })
@@ -116,6 +122,11 @@ impl Note {
     }
 }
 
+/// Whether the connection is to become something else, over which its client can do whatever that allows.
+fn connects(headers: &HeaderMap) -> bool {
+    headers.contains_key(UPGRADE)
+}
+
 pub(crate) fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
@@ -132,7 +143,8 @@ fn foreign(
     if off && !is_loopback(host) {
         return Some(host.to_owned());
     }
-    let safe = is_safe(method);
+    // Browsers let any page open a WebSocket to any place, with the cookies of that place.
+    let safe = is_safe(method) && !connects(headers);
     if !off && (safe || headers.contains_key(AUTHORIZATION)) {
         return None;
     }
@@ -207,6 +219,9 @@ mod tests {
         headers.insert(HOST, HeaderValue::from_static("train.example"));
         headers.insert(ORIGIN, HeaderValue::from_static("https://evil.example"));
         assert!(foreign(&Method::DELETE, &headers, None, false).is_some());
+        assert!(foreign(&Method::GET, &headers, None, false).is_none());
+        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        assert!(foreign(&Method::GET, &headers, None, false).is_some());
         headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer x"));
         assert!(foreign(&Method::DELETE, &headers, None, false).is_none());
     }

@@ -1,6 +1,7 @@
 //! Addresses and handlers: take the request apart, call one function of [`app`](crate::app),
 //! send its answer.
 
+mod connect;
 mod jobs;
 mod logs;
 pub(crate) mod oidc;
@@ -22,6 +23,7 @@ use crate::context::Context;
 pub(crate) fn all() -> OpenApiRouter<Arc<Context>> {
     OpenApiRouter::new()
         .merge(jobs::routes())
+        .merge(connect::routes())
         .merge(logs::routes())
         .merge(places::routes())
         .merge(snapshots::routes())

@@ -171,6 +171,50 @@ pub(crate) struct Logs {
 }
 
 #[derive(Debug, Clone, Args)]
+pub(crate) struct Shell {
+    /// Name of the job
+    pub(crate) name: String,
+    /// Which worker
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) worker: u32,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Exec {
+    /// Name of the job
+    pub(crate) name: String,
+    /// Which worker
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) worker: u32,
+    /// Give the program a terminal
+    #[arg(short, long)]
+    pub(crate) tty: bool,
+    /// The program and its arguments, after --
+    #[arg(last = true, required = true)]
+    pub(crate) command: Vec<String>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PortForward {
+    /// Name of the job
+    pub(crate) name: String,
+    /// Ports, as PORT for the same one here and there, or as HERE:THERE; 0 here picks a free one
+    #[arg(required = true, value_parser = ports)]
+    pub(crate) ports: Vec<(u16, u16)>,
+    /// Which worker
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) worker: u32,
+}
+
+fn ports(text: &str) -> Result<(u16, u16), String> {
+    let (here, there) = text.split_once(':').unwrap_or((text, text));
+    match (here.parse(), there.parse()) {
+        (Ok(here), Ok(there)) if there > 0 => Ok((here, there)),
+        _ => Err("ports are numbers from 1 to 65535, such as 6006 or 8080:6006".to_owned()),
+    }
+}
+
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Apply {
     /// The file; - reads standard input
     #[arg(short, long, value_name = "FILE")]

@@ -10,6 +10,7 @@
 mod cluster;
 mod cluster_faults;
 mod command_line;
+mod connect;
 mod data;
 mod differential;
 mod guides;

@@ -218,7 +218,11 @@ pub(crate) async fn find(
 }
 
 /// The pod of a worker; `None` while it does not exist.
-fn pod_of<'job>(job: &'job Job, key: &Key, worker: i64) -> Result<Option<&'job Arc<Pod>>> {
+pub(super) fn pod_of<'job>(
+    job: &'job Job,
+    key: &Key,
+    worker: i64,
+) -> Result<Option<&'job Arc<Pod>>> {
     if let Some(pod) = job.worker(worker) {
         return Ok(Some(pod));
     }

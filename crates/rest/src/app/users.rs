@@ -280,6 +280,8 @@ fn user_rules() -> Vec<PolicyRule> {
             &all,
         ),
         rule("", &["pods"], &["get", "list", "watch", "delete"]),
+        // Which of the two verbs is asked for depends on the version of Kubernetes.
+        rule("", &["pods/exec", "pods/portforward"], &["create", "get"]),
         rule(
             "",
             &[

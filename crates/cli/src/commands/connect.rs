@@ -1,0 +1,290 @@
+//! `astrago shell`, `astrago exec` and `astrago port-forward`: into a worker of a job.
+//!
+//! The words on the connection are Kubernetes' own: every message begins with the number of its channel.
+
+use std::io::{self, IsTerminal, Read, Write, stderr, stdin, stdout};
+use std::net::Ipv4Addr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use futures::{SinkExt, StreamExt};
+use reqwest::Upgraded;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_util::bytes::Bytes;
+
+use super::job::path;
+use crate::args::{Connection, Exec, PortForward, Shell};
+use crate::client::Client;
+use crate::exit::Failure;
+use crate::output;
+
+type Socket = WebSocketStream<Upgraded>;
+
+const INPUT: u8 = 0;
+const OUTPUT: u8 = 1;
+const ERRORS: u8 = 2;
+const STATUS: u8 = 3;
+const SIZE: u8 = 4;
+/// Says that a channel has come to its end.
+const CLOSE: u8 = 255;
+
+/// Proxies take a connection that says nothing for longer for dead.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
+const CHUNK: usize = 32 << 10;
+
+/// The best shell that the container has, with the terminal that we have.
+const BEST_SHELL: &str = "export TERM=\"$1\"; command -v bash >/dev/null && exec bash; exec sh";
+
+pub(crate) async fn shell(connection: &Connection, wanted: &Shell) -> Result<ExitCode> {
+    let terminal = std::env::var("TERM").unwrap_or_else(|_| "xterm".to_owned());
+    let command = ["sh", "-c", BEST_SHELL, "sh", &terminal].map(str::to_owned);
+    let has_terminal = stdin().is_terminal() && stdout().is_terminal();
+    run(
+        connection,
+        &wanted.name,
+        wanted.worker,
+        &command,
+        has_terminal,
+    )
+    .await
+}
+
+pub(crate) async fn exec(connection: &Connection, wanted: &Exec) -> Result<ExitCode> {
+    if wanted.tty && !stdin().is_terminal() {
+        let failure = Failure::theirs("--tty needs a terminal, and standard input is none");
+        return Err(failure.hint("leave --tty out").into());
+    }
+    let Exec { name, worker, .. } = wanted;
+    run(connection, name, *worker, &wanted.command, wanted.tty).await
+}
+
+async fn run(
+    connection: &Connection,
+    job: &str,
+    worker: u32,
+    command: &[String],
+    terminal: bool,
+) -> Result<ExitCode> {
+    let client = Client::connect(connection).await?;
+    let mut query = vec![
+        ("namespace", client.namespace().await?),
+        ("worker", worker.to_string()),
+        ("stdin", "true".to_owned()),
+        ("tty", terminal.to_string()),
+    ];
+    query.extend(command.iter().map(|word| ("command", word.clone())));
+    let address = path(job, "/exec");
+    let socket = client
+        .connect_to(&address, &query, "v5.channel.k8s.io")
+        .await?;
+    let raw = terminal.then(Raw::enter).transpose()?;
+    let status = converse(socket, terminal).await;
+    // Before anything is printed: what is printed needs the terminal as it was.
+    drop(raw);
+    verdict(&status?)
+}
+
+/// Passes everything on until the program has ended. Returns what is said about its end.
+async fn converse(mut socket: Socket, terminal: bool) -> Result<Value> {
+    let mut resized = signal(SignalKind::window_change())?;
+    let mut keep_alive = tokio::time::interval(KEEP_ALIVE);
+    let (mut input, mut open) = (typed(), true);
+    if terminal {
+        socket.send(size()).await?;
+    }
+    loop {
+        tokio::select! {
+            message = socket.next() => match message {
+                Some(Ok(Message::Binary(message))) => match message.split_first() {
+                    Some((&OUTPUT, data)) => print(stdout(), data)?,
+                    Some((&ERRORS, data)) => print(stderr(), data)?,
+                    Some((&STATUS, data)) => return Ok(serde_json::from_slice(data)?),
+                    _ => {}
+                },
+                Some(Ok(Message::Close(_))) | None => {
+                    let failure = Failure::ours("the connection ended before the program did");
+                    return Err(failure.hint("the worker ended, or the right to it did").into());
+                }
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(error).context(Failure::ours("the connection broke")),
+            },
+            data = input.recv(), if open => {
+                open = data.is_some();
+                let end = || say(CLOSE, &[INPUT]);
+                let message = data.map_or_else(end, |data| say(INPUT, &data));
+                socket.send(message).await?;
+            }
+            _ = resized.recv(), if terminal => socket.send(size()).await?,
+            _ = keep_alive.tick() => socket.send(Message::Ping(Bytes::new())).await?,
+        }
+    }
+}
+
+/// What comes in on standard input, piece by piece. It is read by a thread that the end of the program leaves behind.
+fn typed() -> mpsc::Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel(4);
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; CHUNK];
+        while let Ok(read @ 1..) = stdin().read(&mut buffer) {
+            if sender.blocking_send(buffer[..read].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+fn print(mut stream: impl Write, data: &[u8]) -> io::Result<()> {
+    stream.write_all(data)?;
+    stream.flush()
+}
+
+fn say(channel: u8, data: &[u8]) -> Message {
+    let mut message = Vec::with_capacity(data.len() + 1);
+    message.push(channel);
+    message.extend_from_slice(data);
+    Message::Binary(message.into())
+}
+
+/// How large our terminal is now.
+fn size() -> Message {
+    let (width, height) = tcgetwinsize(stdout()).map_or((80, 24), |it| (it.ws_col, it.ws_row));
+    let size = json!({ "Width": width, "Height": height });
+    say(SIZE, size.to_string().as_bytes())
+}
+
+/// Ends as the program did.
+fn verdict(status: &Value) -> Result<ExitCode> {
+    if status["status"] == "Success" {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let causes = status["details"]["causes"].as_array();
+    let code = causes.into_iter().flatten().find_map(|cause| {
+        let code = (cause["reason"] == "ExitCode").then(|| cause["message"].as_str());
+        code.flatten()?.parse::<u8>().ok()
+    });
+    code.map(ExitCode::from).ok_or_else(|| {
+        let message = status["message"].as_str();
+        Failure::theirs(message.unwrap_or("the program could not be started")).into()
+    })
+}
+
+/// Our terminal, which passes on every key while this lives.
+struct Raw(Termios);
+
+impl Raw {
+    fn enter() -> Result<Self> {
+        let before = tcgetattr(stdin()).context("failed to look at the terminal")?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        tcsetattr(stdin(), OptionalActions::Now, &raw).context("failed to set up the terminal")?;
+        Ok(Self(before))
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        // A terminal that is gone needs nothing.
+        let _ = tcsetattr(stdin(), OptionalActions::Now, &self.0);
+    }
+}
+
+pub(crate) async fn port_forward(connection: &Connection, wanted: &PortForward) -> Result<()> {
+    let client = Client::connect(connection).await?;
+    let namespace = client.namespace().await?;
+    let mut listening = Vec::new();
+    for (here, there) in &wanted.ports {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, *here)).await;
+        let listener = listener.with_context(|| {
+            Failure::theirs(format!("port {here} of this machine cannot be had"))
+                .hint(format!("choose another, such as 0:{there}"))
+        })?;
+        let road = Road {
+            client: client.clone(),
+            address: path(&wanted.name, "/port-forward"),
+            query: vec![
+                ("namespace", namespace.clone()),
+                ("worker", wanted.worker.to_string()),
+                ("port", there.to_string()),
+            ],
+        };
+        // Whether there is such a worker, and the right to reach it, is known before anybody knocks.
+        road.open().await?;
+        let here = listener.local_addr()?;
+        output::write(&format!(
+            "{here} is port {there} of worker {}\n",
+            wanted.worker
+        ))?;
+        listening.push(tokio::spawn(road.serve(listener)));
+    }
+    tokio::signal::ctrl_c().await?;
+    Ok(())
+}
+
+/// The way to one port of a worker.
+#[derive(Clone)]
+struct Road {
+    client: Client,
+    address: String,
+    query: Vec<(&'static str, String)>,
+}
+
+impl Road {
+    async fn open(&self) -> Result<Socket> {
+        self.client
+            .connect_to(&self.address, &self.query, "v4.channel.k8s.io")
+            .await
+    }
+
+    async fn serve(self, listener: TcpListener) {
+        while let Ok((stream, _)) = listener.accept().await {
+            let road = self.clone();
+            tokio::spawn(async move {
+                let carried = async { carry(road.open().await?, stream).await };
+                if let Err(error) = carried.await {
+                    anstream::eprintln!("a connection failed: {error:#}");
+                }
+            });
+        }
+    }
+}
+
+/// Carries one connection: channel 0 has its bytes, channel 1 what goes wrong; the first message of each names the port.
+async fn carry(mut socket: Socket, mut stream: TcpStream) -> Result<()> {
+    let (mut reader, mut writer) = stream.split();
+    let mut buffer = vec![0; CHUNK];
+    let mut named = [false; 2];
+    let mut keep_alive = tokio::time::interval(KEEP_ALIVE);
+    loop {
+        tokio::select! {
+            message = socket.next() => match message.transpose()? {
+                Some(Message::Binary(message)) => match message.split_first() {
+                    Some((&channel @ 0..=1, _)) if !named[usize::from(channel)] => {
+                        named[usize::from(channel)] = true;
+                    }
+                    Some((0, data)) => writer.write_all(data).await?,
+                    Some((1, words)) => {
+                        let words = String::from_utf8_lossy(words).into_owned();
+                        return Err(Failure::theirs(words).into());
+                    }
+                    _ => {}
+                },
+                Some(Message::Close(_)) | None => return Ok(()),
+                Some(_) => {}
+            },
+            read = reader.read(&mut buffer) => match read? {
+                0 => return Ok(socket.close(None).await?),
+                read => socket.send(say(0, &buffer[..read])).await?,
+            },
+            _ = keep_alive.tick() => socket.send(Message::Ping(Bytes::new())).await?,
+        }
+    }
+}
