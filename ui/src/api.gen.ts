@@ -561,6 +561,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/trainjobs/{name}/exec": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Run a program in a worker's container. A WebSocket with Kubernetes' subprotocol `v5.channel.k8s.io`; `command` is
+         *     given once for each word.
+         */
+        get: operations["exec"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/trainjobs/{name}/logs": {
         parameters: {
             query?: never;
@@ -717,6 +737,23 @@ export interface paths {
         get?: never;
         /** Write to a job what people should know of it, and what they call it by. */
         put: operations["set_notes"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/trainjobs/{name}/port-forward": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Reach a port of a worker. A WebSocket with Kubernetes' subprotocol `v4.channel.k8s.io`. */
+        get: operations["port_forward"];
+        put?: never;
         post?: never;
         delete?: never;
         options?: never;
@@ -3156,6 +3193,43 @@ export interface operations {
             };
         };
     };
+    exec: {
+        parameters: {
+            query: {
+                namespace?: string;
+                /** @description Which worker; the first by default */
+                worker?: number;
+                /** @description The program and its arguments */
+                command: string[];
+                stdin?: boolean;
+                /** @description Give the program a terminal */
+                tty?: boolean;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The connection is the program's */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     merged: {
         parameters: {
             query?: {
@@ -3481,6 +3555,39 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Notes"];
                 };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    port_forward: {
+        parameters: {
+            query: {
+                namespace?: string;
+                /** @description Which worker; the first by default */
+                worker?: number;
+                port: number;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The connection is the port's */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             "4XX": {
                 headers: {

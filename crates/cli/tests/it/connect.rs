@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::harness::target::applies;
+use crate::harness::target::{Target, applies};
 use crate::harness::{Up, astrago, can_run_pods, exchange};
 
 /// Answers on port 8000 with its rank.
@@ -51,7 +51,7 @@ fn with_input(mut command: Command, input: &str) -> Output {
 
 #[test]
 fn a_worker_is_entered_by_its_owner_alone_and_only_as_long_as_they_may() {
-    if !can_run_pods() || !applies(|target| target.is_embedded(), "users come from `up`") {
+    if !can_run_pods() || !applies(Target::is_embedded, "users come from `up`") {
         return;
     }
     let up = Up::start(&[]);
@@ -100,13 +100,7 @@ fn a_worker_is_entered_by_its_owner_alone_and_only_as_long_as_they_may() {
     assert!(shown.contains("/dev/pts/"), "{shown}");
     assert!(shown.contains("33 91"), "{shown}");
 
-    let forward = [
-        "port-forward",
-        "entered",
-        "0:8000",
-        "--worker",
-        "1",
-    ];
+    let forward = ["port-forward", "entered", "0:8000", "--worker", "1"];
     let mut forwarding = client(&up, &kim, &forward).spawn().unwrap();
     let mut line = String::new();
     let mut words = BufReader::new(forwarding.stdout.take().unwrap());
@@ -124,8 +118,8 @@ fn a_worker_is_entered_by_its_owner_alone_and_only_as_long_as_they_may() {
     let namespace = ["-n", "user-kim", "exec", "entered", "--", "true"];
     let output = with_input(client(&up, &lee, &namespace), "");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let (_, audit) = up.get("/api/audit");
-    let entries = audit.as_array().or(audit["entries"].as_array()).unwrap();
+    let (_, audit) = up.request("GET", "/api/audit", None, &[&up.bearer()]);
+    let entries = audit["items"].as_array().unwrap();
     let noted = |user: &str, status: u16| {
         entries.iter().any(|entry| {
             let object = entry["object"].as_str().unwrap();

@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::HeaderMap;
 use http::header::{
     CONNECTION, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
-use http::{HeaderMap, StatusCode};
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Collected, Empty, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1 as near_end;
 use hyper::server::conn::http1 as far_end;
@@ -85,7 +85,7 @@ pub(crate) async fn connect(
     };
     let client = context.gate.client(caller);
     let mut answer = ask(client, request).await.map_err(unreachable)?;
-    if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+    if !answer.status().is_informational() {
         return Err(refused(answer).await);
     }
     let lease = Lease {
@@ -147,7 +147,7 @@ async fn join(here: OnUpgrade, there: OnUpgrade) {
 async fn refused(answer: http::Response<Incoming>) -> Error {
     let code = answer.status().as_u16();
     let body = Limited::new(answer.into_body(), WORDS_MAX).collect().await;
-    let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+    let body = body.map(Collected::to_bytes).unwrap_or_default();
     let mut status: kube::core::Status = serde_json::from_slice(&body).unwrap_or_default();
     status.code = code;
     if status.message.is_empty() {
