@@ -75,7 +75,10 @@ impl Disk {
             (!known.exists()).then_some(()).ok_or_else(String::new)
         })
         .await?;
-        self.mount()
+        self.mount()?;
+        // A removal that was not synced is undone by a power cut.
+        self.free();
+        Ok(())
     }
 
     pub(crate) fn cut(&self) -> Result<(), String> {
