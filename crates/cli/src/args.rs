@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use job::{
-    Apply, Code, Delete, Exec, Jobs, Logs, Metrics, Named, Namespace, NamespaceCommand,
+    Apply, Code, Copy, Delete, Exec, Jobs, Logs, Metrics, Named, Namespace, NamespaceCommand,
     PortForward, Run, Shell, User, UserCommand,
 };
 pub(crate) use server::{
@@ -131,6 +131,9 @@ pub(crate) enum Command {
     Shell(Shell),
     /// Run a program in a worker's container, and end as it does
     Exec(Exec),
+    /// Copy files and folders into a worker's container, or out of it
+    #[command(name = "cp")]
+    Copy(Copy),
     /// Reach ports of a worker on this machine, until Ctrl-C
     PortForward(PortForward),
     /// Delete jobs, their pods and their code

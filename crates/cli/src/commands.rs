@@ -76,6 +76,7 @@ async fn perform(arguments: Arguments) -> Result<ExitCode> {
         Command::Logs(wanted) => logs::show(&connection, format, &wanted).await?,
         Command::Shell(wanted) => return connect::shell(&connection, &wanted).await,
         Command::Exec(wanted) => return connect::exec(&connection, &wanted).await,
+        Command::Copy(wanted) => return connect::copy(&connection, &wanted).await,
         Command::PortForward(wanted) => connect::port_forward(&connection, &wanted).await?,
         Command::Preview(wanted) => {
             let form = preview::Form::from(asked);

@@ -195,6 +195,17 @@ pub(crate) struct Exec {
 }
 
 #[derive(Debug, Clone, Args)]
+pub(crate) struct Copy {
+    /// A file or folder of this machine, or JOB:PATH
+    pub(crate) from: String,
+    /// Where it is to be: JOB:PATH, or a place on this machine. An existing folder takes it in
+    pub(crate) to: String,
+    /// Which worker
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) worker: u32,
+}
+
+#[derive(Debug, Clone, Args)]
 pub(crate) struct PortForward {
     /// Name of the job
     pub(crate) name: String,

@@ -1,6 +1,8 @@
-//! `astrago shell`, `astrago exec` and `astrago port-forward`: into a worker of a job.
+//! `astrago shell`, `exec`, `cp` and `port-forward`: into a worker of a job.
 //!
 //! The words on the connection are Kubernetes' own: every message begins with the number of its channel.
+
+mod copy;
 
 use std::io::{self, IsTerminal, Read, Write, stderr, stdin, stdout};
 use std::net::Ipv4Addr;
@@ -25,6 +27,8 @@ use crate::args::{Connection, Exec, PortForward, Shell};
 use crate::client::Client;
 use crate::exit::Failure;
 use crate::output;
+
+pub(crate) use copy::copy;
 
 type Socket = WebSocketStream<Upgraded>;
 
@@ -73,6 +77,22 @@ async fn run(
     command: &[String],
     terminal: bool,
 ) -> Result<ExitCode> {
+    let socket = start(connection, job, worker, command, terminal).await?;
+    let raw = terminal.then(Raw::enter).transpose()?;
+    let status = converse(socket, terminal, typed(), stdout()).await;
+    // Before anything is printed: what is printed needs the terminal as it was.
+    drop(raw);
+    verdict(&status?)
+}
+
+/// Starts a program in a worker's container.
+async fn start(
+    connection: &Connection,
+    job: &str,
+    worker: u32,
+    command: &[String],
+    terminal: bool,
+) -> Result<Socket> {
     let client = Client::connect(connection).await?;
     let mut query = vec![
         ("namespace", client.namespace().await?),
@@ -82,21 +102,21 @@ async fn run(
     ];
     query.extend(command.iter().map(|word| ("command", word.clone())));
     let address = path(job, "/exec");
-    let socket = client
+    client
         .connect_to(&address, &query, "v5.channel.k8s.io")
-        .await?;
-    let raw = terminal.then(Raw::enter).transpose()?;
-    let status = converse(socket, terminal).await;
-    // Before anything is printed: what is printed needs the terminal as it was.
-    drop(raw);
-    verdict(&status?)
+        .await
 }
 
 /// Passes everything on until the program has ended. Returns what is said about its end.
-async fn converse(mut socket: Socket, terminal: bool) -> Result<Value> {
+async fn converse(
+    mut socket: Socket,
+    terminal: bool,
+    mut input: mpsc::Receiver<Vec<u8>>,
+    mut output: impl Write,
+) -> Result<Value> {
     let mut resized = signal(SignalKind::window_change())?;
     let mut keep_alive = tokio::time::interval(KEEP_ALIVE);
-    let (mut input, mut open) = (typed(), true);
+    let mut open = true;
     if terminal {
         socket.send(size()).await?;
     }
@@ -104,8 +124,8 @@ async fn converse(mut socket: Socket, terminal: bool) -> Result<Value> {
         tokio::select! {
             message = socket.next() => match message {
                 Some(Ok(Message::Binary(message))) => match message.split_first() {
-                    Some((&OUTPUT, data)) => print(stdout(), data)?,
-                    Some((&ERRORS, data)) => print(stderr(), data)?,
+                    Some((&OUTPUT, data)) => print(&mut output, data)?,
+                    Some((&ERRORS, data)) => print(&mut stderr(), data)?,
                     Some((&STATUS, data)) => return Ok(serde_json::from_slice(data)?),
                     _ => {}
                 },
@@ -142,7 +162,7 @@ fn typed() -> mpsc::Receiver<Vec<u8>> {
     receiver
 }
 
-fn print(mut stream: impl Write, data: &[u8]) -> io::Result<()> {
+fn print(stream: &mut impl Write, data: &[u8]) -> io::Result<()> {
     stream.write_all(data)?;
     stream.flush()
 }

@@ -100,6 +100,26 @@ fn a_worker_is_entered_by_its_owner_alone_and_only_as_long_as_they_may() {
     assert!(shown.contains("/dev/pts/"), "{shown}");
     assert!(shown.contains("33 91"), "{shown}");
 
+    // Files and folders go in and out, and nothing else of this machine is touched.
+    let copy = |from: &str, to: &str| {
+        let output = with_input(client(&up, &kim, &["cp", from, to, "--worker", "1"]), "");
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+    };
+    let data = up.folder.path().join("data-set");
+    std::fs::create_dir_all(data.join("deep")).unwrap();
+    std::fs::write(data.join("deep/large"), vec![7; 3_000_000]).unwrap();
+    copy(data.to_str().unwrap(), "entered:/tmp/copied");
+    let back = up.folder.path().join("back");
+    copy("entered:/tmp/copied", back.to_str().unwrap());
+    assert_eq!(
+        std::fs::read(back.join("deep/large")).unwrap().len(),
+        3_000_000
+    );
+    let missing = ["cp", "entered:/tmp/missing", back.to_str().unwrap()];
+    let output = with_input(client(&up, &kim, &missing), "");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(!back.join("missing").exists());
+
     let forward = ["port-forward", "entered", "0:8000", "--worker", "1"];
     let mut forwarding = client(&up, &kim, &forward).spawn().unwrap();
     let mut line = String::new();

@@ -1,0 +1,229 @@
+//! `astrago cp`: an archive that `tar` in the container reads or writes.
+
+use std::fs;
+use std::io::{self, PipeReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::{CHUNK, converse, start, verdict};
+use crate::args::{Connection, Copy};
+use crate::exit::Failure;
+
+/// Unpacks beside the place and moves from there: whoever looks sees all of it or nothing.
+const TAKE: &str = "folder=$(mktemp -d \"$(dirname -- \"$1\")/.astrago-cp.XXXXXX\") || exit
+tar -x -f - -C \"$folder\" && mv -- \"$folder/$2\" \"$1\"
+code=$?
+rm -rf -- \"$folder\"
+exit $code";
+
+pub(crate) async fn copy(connection: &Connection, wanted: &Copy) -> Result<ExitCode> {
+    let worker = wanted.worker;
+    match (inside(&wanted.from), inside(&wanted.to)) {
+        (None, Some((job, to))) => upload(connection, &wanted.from, job, to, worker).await,
+        (Some((job, from)), None) => download(connection, job, from, &wanted.to, worker).await,
+        _ => Err(
+            Failure::theirs("one of the two places must be in a job, and the other here")
+                .hint("such as: astrago cp my-job:/workspace/model.pt .")
+                .into(),
+        ),
+    }
+}
+
+/// A job and a path in it. What has a slash before its colon is a file of this machine.
+fn inside(place: &str) -> Option<(&str, &str)> {
+    let (job, path) = place.split_once(':')?;
+    (!job.is_empty() && !job.contains('/') && !path.is_empty()).then_some((job, path))
+}
+
+async fn upload(
+    connection: &Connection,
+    from: &str,
+    job: &str,
+    to: &str,
+    worker: u32,
+) -> Result<ExitCode> {
+    let from = fs::canonicalize(from).map_err(|error| {
+        anyhow::Error::from(error).context(Failure::theirs(format!("{from} cannot be read")))
+    })?;
+    let name = from.file_name().unwrap_or_default();
+    let name = name.to_string_lossy().into_owned();
+    let command = ["sh", "-c", TAKE, "sh", to, &name].map(str::to_owned);
+    let socket = start(connection, job, worker, &command, false).await?;
+    let (sender, receiver) = mpsc::channel(4);
+    let packed = tokio::task::spawn_blocking(move || pack(&from, &name, Pieces(sender)));
+    let status = converse(socket, false, receiver, io::sink()).await;
+    // Whoever refuses it reads no further; then that is what counts.
+    if succeeded(&status) {
+        packed
+            .await?
+            .context("failed to read what is to be copied")?;
+    }
+    verdict(&status?)
+}
+
+async fn download(
+    connection: &Connection,
+    job: &str,
+    from: &str,
+    to: &str,
+    worker: u32,
+) -> Result<ExitCode> {
+    let trimmed = from.trim_end_matches('/');
+    let (folder, name) = match trimmed.rsplit_once('/') {
+        Some(("", name)) => ("/", name),
+        Some((folder, name)) => (folder, name),
+        None => (".", trimmed),
+    };
+    if matches!(name, "" | "." | "..") {
+        return Err(Failure::theirs(format!("{from:?} names no file or folder")).into());
+    }
+    let mut place = PathBuf::from(to);
+    if place.is_dir() {
+        place.push(name);
+    }
+    let command = ["tar", "-c", "-f", "-", "-C", folder, "--", name].map(str::to_owned);
+    let socket = start(connection, job, worker, &command, false).await?;
+    let (reader, writer) = io::pipe()?;
+    let unpacked = tokio::task::spawn_blocking({
+        let (name, place) = (name.to_owned(), place.clone());
+        move || unpack(reader, &name, &place)
+    });
+    let (_nothing, input) = mpsc::channel(1);
+    let status = converse(socket, false, input, writer).await;
+    let unpacked = unpacked.await?;
+    if succeeded(&status) {
+        unpacked
+            .with_context(|| Failure::theirs(format!("failed to write {}", place.display())))?;
+    }
+    verdict(&status?)
+}
+
+fn succeeded(status: &Result<Value>) -> bool {
+    status
+        .as_ref()
+        .is_ok_and(|status| status["status"] == "Success")
+}
+
+fn pack(from: &Path, name: &str, pieces: Pieces) -> io::Result<()> {
+    let mut archive = tar::Builder::new(io::BufWriter::with_capacity(CHUNK, pieces));
+    archive.follow_symlinks(false);
+    if from.is_dir() {
+        archive.append_dir_all(name, from)?;
+    } else {
+        archive.append_path_with_name(from, name)?;
+    }
+    archive.into_inner()?.flush()
+}
+
+/// Unpacks into a folder beside the place and moves `name` from there. The archive was made by a program that may be
+/// anybody's: nothing of it is written outside, and only files, folders and links are made.
+fn unpack(mut reader: PipeReader, name: &str, place: &Path) -> io::Result<()> {
+    let parent = place
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    let folder = tempfile::Builder::new()
+        .prefix(".astrago-cp.")
+        .tempdir_in(parent)?;
+    let mut archive = tar::Archive::new(&mut reader);
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let kind = entry.header().entry_type();
+        if kind.is_file() || kind.is_dir() || kind.is_symlink() || kind.is_hard_link() {
+            entry.unpack_in(folder.path())?;
+        }
+    }
+    // To the end, so that nobody is kept from writing it.
+    io::copy(&mut reader, &mut io::sink())?;
+    fs::rename(folder.path().join(name), place)
+}
+
+/// Standard input of the program there.
+struct Pieces(mpsc::Sender<Vec<u8>>);
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let sent = self.0.blocking_send(bytes.to_vec());
+        sent.map_err(|_| io::ErrorKind::BrokenPipe)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_in_a_job_has_a_name_before_its_colon() {
+        for (place, want) in [
+            ("job:/a/b", Some(("job", "/a/b"))),
+            ("job:b", Some(("job", "b"))),
+            ("./odd:name", None),
+            ("/odd:name", None),
+            ("plain", None),
+            ("job:", None),
+        ] {
+            assert_eq!(inside(place), want, "{place}");
+        }
+    }
+
+    /// An archive as no `tar` would make it.
+    fn planted(entries: &[(&str, tar::EntryType, &str)]) -> Vec<u8> {
+        let mut archive = tar::Builder::new(Vec::new());
+        for (path, kind, content) in entries {
+            let mut header = tar::Header::new_gnu();
+            header.as_mut_bytes()[..path.len()].copy_from_slice(path.as_bytes());
+            header.set_entry_type(*kind);
+            header.set_mode(0o644);
+            if *kind == tar::EntryType::Symlink {
+                header.set_size(0);
+                header.set_link_name(content).unwrap();
+                header.set_cksum();
+                archive.append(&header, io::empty()).unwrap();
+            } else {
+                header.set_size(content.len() as u64);
+                header.set_cksum();
+                archive.append(&header, content.as_bytes()).unwrap();
+            }
+        }
+        archive.into_inner().unwrap()
+    }
+
+    #[test]
+    fn what_comes_out_of_a_job_is_written_nowhere_else() {
+        use tar::EntryType::{Regular, Symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let outside = folder.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        let here = folder.path().join("here");
+        fs::create_dir(&here).unwrap();
+        let outside_path = outside.to_str().unwrap();
+        let archive = planted(&[
+            ("../../outside/up", Regular, "evil"),
+            ("model/link", Symlink, outside_path),
+            ("model/link/through", Regular, "evil"),
+            ("model/weights", Regular, "good"),
+        ]);
+        let (reader, mut writer) = io::pipe().unwrap();
+        let place = here.join("model");
+        let unpacking = std::thread::spawn({
+            let place = place.clone();
+            move || unpack(reader, "model", &place)
+        });
+        // Whoever stops reading because of what it reads is right, too.
+        let _ = writer.write_all(&archive);
+        drop(writer);
+        let _ = unpacking.join().unwrap();
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+        let left: Vec<_> = fs::read_dir(&here).unwrap().flatten().collect();
+        assert!(left.iter().all(|entry| entry.path() == place), "{left:?}");
+    }
+}
