@@ -54,14 +54,24 @@ pub(crate) async fn connect(
     token: Option<String>,
     key: &Key,
     wanted: Wanted,
-    here: OnUpgrade,
+    here: Option<OnUpgrade>,
 ) -> Result<http::Response<()>> {
+    let subresource = wanted.subresource;
+    let access = Access {
+        subresource,
+        ..Access::core("create", "pods", &key.namespace)
+    };
+    context.gate.demand(caller, &access).await?;
+    let here = here.ok_or_else(|| {
+        let only = "this address is for WebSockets: the request must ask for an upgrade";
+        Error::Malformed(only.to_owned())
+    })?;
     let job = jobs::find(context, caller, key).await?;
     let pod = logs::pod_of(&job, key, wanted.worker)?.ok_or_else(|| {
         let (name, worker) = (&key.name, wanted.worker);
         Error::Conflict(format!("worker {worker} of {name} does not run"))
     })?;
-    let (name, subresource) = (pod.name_any(), wanted.subresource);
+    let name = pod.name_any();
     // Ports are the pod's, programs run in the container that trains.
     let container = match subresource {
         "exec" => format!("&container={}", logs::container_of(pod)),
@@ -92,10 +102,7 @@ pub(crate) async fn connect(
         context: Arc::clone(context),
         caller: caller.clone(),
         token,
-        access: Some(Access {
-            subresource,
-            ..Access::core("create", "pods", &key.namespace)
-        }),
+        access: Some(access),
     };
     let there = hyper::upgrade::on(&mut answer);
     tokio::spawn(async move {

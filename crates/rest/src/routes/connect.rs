@@ -86,10 +86,7 @@ async fn open(
     query: String,
 ) -> Result<Response> {
     let worker = parameters.integer("worker", 0..=i64::from(i32::MAX))?;
-    let Some(here) = request.extensions_mut().remove::<OnUpgrade>() else {
-        let only = "this address is for WebSockets: the request must ask for an upgrade";
-        return Err(Error::Malformed(only.to_owned()));
-    };
+    let here = request.extensions_mut().remove::<OnUpgrade>();
     let token = extract::token(request.headers());
     let wanted = Wanted {
         subresource,

@@ -86,6 +86,14 @@ fn cases() -> Vec<Case> {
             None,
         ),
         ("GET /api/trainjobs/{name}/code", Namespace, OWN, None),
+        // No WebSocket.
+        ("GET /api/trainjobs/{name}/exec", InVain, OWN, None),
+        (
+            "GET /api/trainjobs/{name}/port-forward",
+            InVain,
+            "?namespace=user-kim&port=80",
+            None,
+        ),
         // JSON is not an archive.
         ("POST /api/snapshots", InVain, OWN, Some(|| json!({}))),
         ("GET /api/snapshots/{digest}", InVain, OWN, None),
