@@ -19,7 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_util::bytes::Bytes;
 
 use super::job::path;
@@ -118,7 +118,7 @@ async fn converse(
     let mut keep_alive = tokio::time::interval(KEEP_ALIVE);
     let mut open = true;
     if terminal {
-        socket.send(size()).await?;
+        socket.send(size()).await.map_err(broke)?;
     }
     loop {
         tokio::select! {
@@ -134,18 +134,27 @@ async fn converse(
                     return Err(failure.hint("the worker ended, or the right to it did").into());
                 }
                 Some(Ok(_)) => {}
-                Some(Err(error)) => return Err(error).context(Failure::ours("the connection broke")),
+                Some(Err(error)) => return Err(broke(error).into()),
             },
             data = input.recv(), if open => {
                 open = data.is_some();
                 let end = || say(CLOSE, &[INPUT]);
                 let message = data.map_or_else(end, |data| say(INPUT, &data));
-                socket.send(message).await?;
+                socket.send(message).await.map_err(broke)?;
             }
-            _ = resized.recv(), if terminal => socket.send(size()).await?,
-            _ = keep_alive.tick() => socket.send(Message::Ping(Bytes::new())).await?,
+            _ = resized.recv(), if terminal => socket.send(size()).await.map_err(broke)?,
+            _ = keep_alive.tick() => socket.send(Message::Ping(Bytes::new())).await.map_err(broke)?,
         }
     }
+}
+
+/// The error is told in words: as a cause, a pipe that broke there would count as one of ours that nobody reads.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "errors are mapped by it as they are"
+)]
+fn broke(error: tungstenite::Error) -> Failure {
+    Failure::ours(format!("the connection to the worker broke: {error}"))
 }
 
 /// What comes in on standard input, piece by piece. It is read by a thread that the end of the program leaves behind.
@@ -285,7 +294,7 @@ async fn carry(mut socket: Socket, mut stream: TcpStream) -> Result<()> {
     let mut keep_alive = tokio::time::interval(KEEP_ALIVE);
     loop {
         tokio::select! {
-            message = socket.next() => match message.transpose()? {
+            message = socket.next() => match message.transpose().map_err(broke)? {
                 Some(Message::Binary(message)) => match message.split_first() {
                     Some((&channel @ 0..=1, _)) if !named[usize::from(channel)] => {
                         named[usize::from(channel)] = true;
@@ -302,9 +311,9 @@ async fn carry(mut socket: Socket, mut stream: TcpStream) -> Result<()> {
             },
             read = reader.read(&mut buffer) => match read? {
                 0 => return Ok(socket.close(None).await?),
-                read => socket.send(say(0, &buffer[..read])).await?,
+                read => socket.send(say(0, &buffer[..read])).await.map_err(broke)?,
             },
-            _ = keep_alive.tick() => socket.send(Message::Ping(Bytes::new())).await?,
+            _ = keep_alive.tick() => socket.send(Message::Ping(Bytes::new())).await.map_err(broke)?,
         }
     }
 }

@@ -119,6 +119,29 @@ fn a_worker_is_entered_by_its_owner_alone_and_only_as_long_as_they_may() {
     let output = with_input(client(&up, &kim, &missing), "");
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(!back.join("missing").exists());
+    // What cannot be written here is an error, although the program there has done its work.
+    let nowhere = up.folder.path().join("no-such-folder/copied");
+    let nowhere = [
+        "cp",
+        "entered:/tmp/copied",
+        nowhere.to_str().unwrap(),
+        "--worker",
+        "1",
+    ];
+    let output = with_input(client(&up, &kim, &nowhere), "");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    copy(script, "entered:/tmp");
+    let show = [
+        "exec",
+        "entered",
+        "--worker",
+        "1",
+        "--",
+        "cat",
+        "/tmp/train.py",
+    ];
+    let output = with_input(client(&up, &kim, &show), "");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), TRAIN);
 
     let forward = ["port-forward", "entered", "0:8000", "--worker", "1"];
     let mut forwarding = client(&up, &kim, &forward).spawn().unwrap();

@@ -6,15 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::{CHUNK, converse, start, verdict};
 use crate::args::{Connection, Copy};
 use crate::exit::Failure;
 
-/// Unpacks beside the place and moves from there: whoever looks sees all of it or nothing.
-const TAKE: &str = "folder=$(mktemp -d \"$(dirname -- \"$1\")/.astrago-cp.XXXXXX\") || exit
+/// Unpacks in or beside the place and moves from there: whoever looks sees all of it or nothing.
+const TAKE: &str = "beside=$1
+[ -d \"$1\" ] || beside=$(dirname -- \"$1\")
+folder=$(mktemp -d \"$beside/.astrago-cp.XXXXXX\") || exit
 tar -x -f - -C \"$folder\" && mv -- \"$folder/$2\" \"$1\"
 code=$?
 rm -rf -- \"$folder\"
@@ -49,20 +50,22 @@ async fn upload(
     let from = fs::canonicalize(from).map_err(|error| {
         anyhow::Error::from(error).context(Failure::theirs(format!("{from} cannot be read")))
     })?;
-    let name = from.file_name().unwrap_or_default();
-    let name = name.to_string_lossy().into_owned();
+    let name = from.file_name().and_then(|name| name.to_str());
+    let name = name
+        .map(str::to_owned)
+        .ok_or_else(|| Failure::theirs(format!("{} has no name to copy it by", from.display())))?;
     let command = ["sh", "-c", TAKE, "sh", to, &name].map(str::to_owned);
     let socket = start(connection, job, worker, &command, false).await?;
     let (sender, receiver) = mpsc::channel(4);
     let packed = tokio::task::spawn_blocking(move || pack(&from, &name, Pieces(sender)));
     let status = converse(socket, false, receiver, io::sink()).await;
-    // Whoever refuses it reads no further; then that is what counts.
-    if succeeded(&status) {
-        packed
-            .await?
-            .context("failed to read what is to be copied")?;
+    match packed.await? {
+        // Whoever refuses it reads no further; then that is what counts.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("failed to read what is to be copied")
+        }
+        _ => verdict(&status?),
     }
-    verdict(&status?)
 }
 
 async fn download(
@@ -95,17 +98,16 @@ async fn download(
     let (_nothing, input) = mpsc::channel(1);
     let status = converse(socket, false, input, writer).await;
     let unpacked = unpacked.await?;
-    if succeeded(&status) {
-        unpacked
-            .with_context(|| Failure::theirs(format!("failed to write {}", place.display())))?;
+    match status {
+        // The program there has failed, and what came is what it left.
+        Ok(status) if status["status"] != "Success" => verdict(&status),
+        // Whoever cannot write reads no further, and the pipe between breaks: that is the lesser news.
+        status => {
+            unpacked
+                .with_context(|| Failure::theirs(format!("failed to write {}", place.display())))?;
+            verdict(&status?)
+        }
     }
-    verdict(&status?)
-}
-
-fn succeeded(status: &Result<Value>) -> bool {
-    status
-        .as_ref()
-        .is_ok_and(|status| status["status"] == "Success")
 }
 
 fn pack(from: &Path, name: &str, pieces: Pieces) -> io::Result<()> {
