@@ -14,6 +14,7 @@ use hyper_util::server::conn::auto::Builder;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -32,6 +33,10 @@ const IDLE: Duration = Duration::from_mins(2);
 const GRACE: Duration = Duration::from_secs(2);
 /// A connection costs about 60 kB.
 const CONNECTIONS: usize = 4096;
+/// How much of an answer the kernel takes before the client has room for it. Without a limit that is up to 4 MB of
+/// memory that all programs of the machine share, for each client that asks and does not read. What is on its way
+/// does not count, so distant clients are no slower.
+const UNSENT: u32 = 128 * 1024;
 /// Enough for all listeners, logs and pods; containers, which inherit it, have seen larger ones.
 const DESCRIPTORS: u64 = 65_536;
 
@@ -104,6 +109,7 @@ async fn take(
 ) {
     // Keystrokes and log lines are small and should not wait for each other.
     let _ = stream.set_nodelay(true);
+    let _ = SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT);
     let Some(acceptor) = acceptor else {
         return answer(stream, router(&[]), connection, stop).await;
     };
@@ -201,6 +207,38 @@ mod tests {
         assert!(ask(&mut asking).await.ends_with("here"));
         let mut oldest = silent.remove(0);
         assert!(matches!(oldest.read(&mut [0; 1]).await, Ok(0) | Err(_)));
+        stop.cancel();
+        serving.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn whoever_does_not_read_holds_little_of_the_kernels_memory() {
+        const PIECE: usize = 16 * 1024;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        let (taken, mut pieces) = tokio::sync::watch::channel(0);
+        let router = Router::new().fallback(async move || {
+            let endless = futures::stream::repeat_with(move || {
+                taken.send_modify(|taken| *taken += 1);
+                Ok::<_, Infallible>(vec![0; PIECE])
+            });
+            Body::from_stream(endless)
+        });
+        let serving = serve(listener, None, move |_| router.clone(), stop.clone());
+        let serving = tokio::spawn(serving);
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(64 * 1024).unwrap();
+        let mut stream = socket.connect(address).await.unwrap();
+        stream
+            .write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+            .await
+            .unwrap();
+        pieces.changed().await.unwrap();
+        let second = Duration::from_secs(1);
+        while tokio::time::timeout(second, pieces.changed()).await.is_ok() {}
+        let taken = *pieces.borrow() * PIECE;
+        assert!(taken < 1024 * 1024, "{taken} bytes");
         stop.cancel();
         serving.await.unwrap();
     }

@@ -172,4 +172,23 @@ mod tests {
         assert!(!covers("0 100000 65536\n", FIRST, COUNT));
         assert!(!covers("", FIRST, COUNT));
     }
+
+    #[test]
+    fn an_id_that_containers_have_not_is_refused_and_never_becomes_roots() {
+        let last = i64::from(COUNT) - 1;
+        for id in [0, 1000, last] {
+            assert_eq!(
+                given("runAsUser", Some(id)).unwrap(),
+                u32::try_from(id).ok()
+            );
+        }
+        assert_eq!(given("runAsUser", None).unwrap(), None);
+        for id in [-1, last + 1, 1 << 31, 1 << 32, i64::MIN, i64::MAX] {
+            let text = given("runAsUser", Some(id)).unwrap_err();
+            assert!(
+                text.contains("runAsUser") && text.contains(&id.to_string()),
+                "{text}"
+            );
+        }
+    }
 }
