@@ -6,6 +6,8 @@ use astrago_api::quantity::Amount;
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
+use crate::fit::{CPU, GPU};
+
 /// Lays `over` on `base` key by key; claims by name. What `over` does not mention stays.
 pub(crate) fn merge(base: &mut ResourceRequirements, over: &ResourceRequirements) {
     for (base, over) in [
@@ -23,6 +25,25 @@ pub(crate) fn merge(base: &mut ResourceRequirements, over: &ResourceRequirements
             None => claims.push(claim.clone()),
         }
     }
+}
+
+/// Says that a container has no GPU where its limits name no device at all: Kubeflow's SDK takes a step's device from
+/// the limits of its container, and lists no job of a namespace in which one has limits without any. A CPU that nobody
+/// asked for would go past the defaults of a LimitRange, and past requests; zero GPUs change nothing.
+pub(crate) fn name_a_device(resources: &mut ResourceRequirements) {
+    let Some(limits) = &mut resources.limits else {
+        return;
+    };
+    if limits.is_empty() {
+        resources.limits = None;
+    } else if !limits.keys().any(|name| is_device_of_sdk(name)) {
+        limits.insert(GPU.to_owned(), Quantity("0".to_owned()));
+    }
+}
+
+/// The names by which both SDKs know a device.
+fn is_device_of_sdk(name: &str) -> bool {
+    [CPU, GPU, "google.com/tpu"].contains(&name) || name.starts_with("nvidia.com/mig-")
 }
 
 /// Whether a resource is a GPU: its name contains `gpu`, or it is a slice of one (`nvidia.com/mig-…`).

@@ -51,6 +51,20 @@ pub(crate) fn for_each_trainer(spec: &mut JobSetSpec, mut change: impl FnMut(&mu
     }
 }
 
+/// Calls `change` with every container that is a step of a TrainJob: those that train, and the initializers.
+pub(crate) fn for_each_step(spec: &mut JobSetSpec, mut change: impl FnMut(&mut Container)) {
+    let steps = [
+        TRAINER_CONTAINER,
+        ancestor::DATASET_INITIALIZER,
+        ancestor::MODEL_INITIALIZER,
+    ];
+    for job in &mut spec.replicated_jobs {
+        for step in steps {
+            container_mut(job, step).map(&mut change);
+        }
+    }
+}
+
 /// The pod of a job, made if the template has none.
 pub(crate) fn pod_spec_mut(job: &mut ReplicatedJob) -> &mut PodSpec {
     let spec = job.template.spec.get_or_insert_default();

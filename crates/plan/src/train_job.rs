@@ -11,7 +11,9 @@ use crate::owner::owned_by;
 use crate::policy::{self, mpi::SshAuth};
 use crate::provenance::{Origin, Origins};
 use crate::runtime::Runtime;
-use crate::{initializer, job_set, launcher, lifetime, merge, nodes, trainer, validate};
+use crate::{
+    initializer, job_set, launcher, lifetime, merge, nodes, resources, template, trainer, validate,
+};
 
 /// What a plan depends on besides the objects.
 #[derive(Clone, Debug, Default)]
@@ -84,7 +86,12 @@ fn build(
         policy::status::apply(&mut draft, context, server);
     }
     lifetime::apply(&mut draft, job);
-    draft.stage(&Origin::Default, job_set::default_spec);
+    draft.stage(&Origin::Default, |spec| {
+        job_set::default_spec(spec);
+        template::for_each_step(spec, |container| {
+            container.resources.as_mut().map(resources::name_a_device);
+        });
+    });
     // Before anything is made per pod.
     if let Some(error) = validate::too_many_pods(draft.spec()) {
         return Err(of_runtime(&error).into());
