@@ -1,6 +1,7 @@
 //! The command line, as it is parsed. `--help` is made of the comments here.
 
 mod job;
+mod run;
 mod server;
 
 use std::path::PathBuf;
@@ -8,9 +9,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use job::{
-    Apply, Code, Copy, Delete, Exec, Jobs, Logs, Metrics, Named, Namespace, NamespaceCommand,
-    PortForward, Run, Shell, User, UserCommand,
+    Apply, Code, Copy, Delete, Exec, Init, Jobs, Logs, Metrics, Named, Namespace, NamespaceCommand,
+    PortForward, Shell, User, UserCommand,
 };
+pub(crate) use run::Run;
 pub(crate) use server::{
     Controller, ControllersAlone, LogFormat, Logging, NodeAlone, Oidc, Serve, Switch, Tls, Up,
 };
@@ -115,6 +117,8 @@ pub(crate) enum Command {
     Node(NodeAlone),
     /// Submit a training script or a folder, follow its logs and wait for its end
     Run(Run),
+    /// Write an astrago.yaml beside a training script: `astrago run` then needs no flags
+    Init(Init),
     /// Write the code that a job runs or ran into a folder
     Code(Code),
     /// List jobs
@@ -177,13 +181,4 @@ pub(crate) enum Command {
     /// Print the manual page
     #[command(hide = true)]
     Man,
-}
-
-fn pair(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.trim().is_empty() => {
-            Ok((name.trim().to_owned(), value.to_owned()))
-        }
-        _ => Err(format!("{text:?} must have the form NAME=VALUE")),
-    }
 }

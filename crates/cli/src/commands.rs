@@ -7,6 +7,7 @@ mod completions;
 mod connect;
 mod delete;
 mod doctor;
+mod init;
 mod job;
 mod jobs;
 mod logs;
@@ -62,6 +63,7 @@ async fn perform(arguments: Arguments) -> Result<ExitCode> {
         Command::Controllers(alone) => server::controllers(&alone).await?,
         Command::Node(alone) => server::node(&connection, &alone).await?,
         Command::Run(run) => return run::run(&connection, asked, &run).await,
+        Command::Init(wanted) => init::init(&wanted)?,
         Command::Code(wanted) => code::code(&connection, &wanted).await?,
         Command::Jobs(list) => jobs::list(&connection, format, &list).await?,
         Command::Nodes => jobs::nodes(&connection, format).await?,

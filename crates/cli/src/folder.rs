@@ -19,7 +19,7 @@ use crate::exit::Failure;
 const NEVER: [&str; 5] = [".git", ".hg", ".svn", "__pycache__", ".ipynb_checkpoints"];
 
 /// Scripts that are started when nobody says which, the first that is there.
-const ENTRIES: [&str; 2] = ["train.py", "main.py"];
+pub(crate) const ENTRIES: [&str; 2] = ["train.py", "main.py"];
 
 /// The files of a folder.
 pub(crate) struct Folder {

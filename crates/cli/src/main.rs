@@ -13,6 +13,7 @@ mod definitions;
 mod exit;
 mod folder;
 mod health;
+mod job_file;
 mod output;
 mod server;
 mod tls;
@@ -38,17 +39,18 @@ fn main() -> ExitCode {
     exit::from(parse().and_then(commands::dispatch))
 }
 
-/// Reads the command line, with what the configuration file says as its defaults.
+/// Reads the command line, with what files say as its defaults: a server's configuration, a job's `astrago.yaml`.
 fn parse() -> anyhow::Result<Arguments> {
     let raw: Vec<OsString> = std::env::args_os().collect();
     let command = config::apply(Arguments::command(), &raw)?;
     // A variable of the environment counts as an argument, and none given here means that none is known.
     let help = (raw.len() == 1).then(|| OsString::from("--help"));
     let read = command
-        .try_get_matches_from(raw.into_iter().chain(help))
+        .try_get_matches_from(raw.iter().cloned().chain(help))
         .and_then(|matches| Arguments::from_arg_matches(&matches));
     // Help and versions come as errors too; they end well.
-    read.map_err(|error| exit::Usage(error).into())
+    let read = read.map_err(exit::Usage)?;
+    job_file::apply(read, &raw)
 }
 
 impl Command {

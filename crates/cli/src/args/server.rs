@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::pair;
+use super::run::pair;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Up {

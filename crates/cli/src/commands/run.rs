@@ -17,6 +17,7 @@ use owo_colors::OwoColorize;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::code::Code;
+pub(super) use self::code::{Hint, imported_framework};
 use self::screen::{Screen, note};
 use super::job::path;
 use super::{logs, namespace};

@@ -51,6 +51,53 @@ fn a_server_that_is_not_there_is_our_fault_and_says_so() {
 }
 
 #[test]
+fn a_job_file_is_written_read_and_its_mistakes_are_named_before_anything_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let in_folder = |arguments: &[&str]| {
+        let mut command = astrago();
+        let server = ["--server", "http://127.0.0.1:1"];
+        command.args(arguments).args(server);
+        let output = command.current_dir(folder.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    let (code, said) = in_folder(&["run"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("there is no astrago.yaml here") && said.contains("astrago init"),
+        "{said}"
+    );
+
+    std::fs::create_dir(folder.path().join("tools")).unwrap();
+    std::fs::write(folder.path().join("tools/fit.py"), "import torch\n").unwrap();
+    let (code, said) = in_folder(&["init", "tools/fit.py"]);
+    assert_eq!(code, Some(0), "{said}");
+    let file = folder.path().join("astrago.yaml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        text.contains("\nentry: tools/fit.py\nframework: pytorch\n"),
+        "{text}"
+    );
+    assert!(folder.path().join(".astrago.schema.json").is_file());
+    // The script is found, and then there is no server.
+    let (code, said) = in_folder(&["run"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("failed to reach the server"), "{said}");
+
+    std::fs::write(&file, text + "gpu: 1\nserver: http://127.0.0.1:2\n").unwrap();
+    for arguments in [&["run"][..], &["run", "."]] {
+        let (code, said) = in_folder(arguments);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(
+            said.contains("gpu: there is no such field; did you mean gpus?"),
+            "{said}"
+        );
+        assert!(said.contains("server: there is no such field"), "{said}");
+        assert!(said.contains("astrago run --help"), "{said}");
+    }
+}
+
+#[test]
 fn no_authentication_is_refused_beyond_loopback() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().to_str().unwrap();

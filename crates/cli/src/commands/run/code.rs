@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
+use astrago_plan::Framework;
 use astrago_rest::model::{CreateRequest, Runtime, Source, WhoAmI};
 use serde_json::Value;
 
@@ -10,6 +11,7 @@ use super::git;
 use crate::args::Run;
 use crate::exit::Failure;
 use crate::folder::Folder;
+use crate::job_file;
 
 /// What is run.
 pub(super) enum Code {
@@ -24,6 +26,14 @@ impl Code {
         let path = arguments.path.as_deref();
         if let Some(git) = &arguments.git {
             return Self::fetch(git, path, arguments.entry.as_deref());
+        }
+        if path.is_none() && !Path::new(job_file::NAME).is_file() {
+            let failure = Failure::theirs(format!(
+                "nothing to run was named, and there is no {} here",
+                job_file::NAME
+            ));
+            let hint = "name a script or a folder, as in `astrago run train.py`, or write the file with `astrago init`";
+            return Err(failure.hint(hint).into());
         }
         let path = path.unwrap_or_else(|| Path::new("."));
         if path.is_dir() {
@@ -66,10 +76,12 @@ impl Code {
     /// The framework that it uses: the script to start says, or else another file of the folder.
     pub(super) fn framework(&self, runtimes: &[Runtime]) -> String {
         let found = match self {
-            Self::Script(text) => imported_framework(text, runtimes),
+            Self::Script(text) => imported_framework(text, runtimes.iter().map(Hint::from)),
             Self::Folder(folder, entry, _) => {
                 let mut scripts = std::iter::once(entry.as_str()).chain(folder.scripts());
-                scripts.find_map(|script| imported_framework(&folder.text(script), runtimes))
+                scripts.find_map(|script| {
+                    imported_framework(&folder.text(script), runtimes.iter().map(Hint::from))
+                })
             }
         };
         found.unwrap_or(USUAL).to_owned()
@@ -79,29 +91,53 @@ impl Code {
 /// The framework whose environment suits a script that imports none.
 const USUAL: &str = "pytorch";
 
-/// The framework that a script imports, of those that the server has runtimes for. What a launcher starts goes before
+/// What of a runtime gives its framework away.
+pub(crate) struct Hint<'a> {
+    framework: Option<&'a str>,
+    imports: &'a [String],
+    launched: bool,
+}
+
+impl<'a> From<&'a Runtime> for Hint<'a> {
+    fn from(runtime: &'a Runtime) -> Self {
+        Self {
+            framework: runtime.framework.as_deref(),
+            imports: &runtime.imports,
+            launched: runtime.jobs.iter().any(|job| job == "launcher"),
+        }
+    }
+}
+
+impl<'a> From<&'a Framework> for Hint<'a> {
+    fn from(framework: &'a Framework) -> Self {
+        Self {
+            framework: framework.names.first().map(String::as_str),
+            imports: &framework.imports,
+            launched: framework.mpi,
+        }
+    }
+}
+
+/// The framework that a script imports, of those that there are runtimes for. What a launcher starts goes before
 /// what it may be built on, and what is usual comes last.
-fn imported_framework<'a>(code: &str, runtimes: &'a [Runtime]) -> Option<&'a str> {
+pub(crate) fn imported_framework<'a>(
+    code: &str,
+    runtimes: impl Iterator<Item = Hint<'a>>,
+) -> Option<&'a str> {
     let modules: Vec<&str> = code
         .lines()
         .map(str::trim_start)
         .filter_map(|line| line.strip_prefix("import ").or(line.strip_prefix("from ")))
         .filter_map(|rest| rest.split([' ', '.', ',']).next())
         .collect();
-    let rank = |runtime: &Runtime| {
-        let launched = runtime.jobs.iter().any(|job| job == "launcher");
-        (runtime.framework.as_deref() == Some(USUAL), !launched)
+    let imports = |hint: &Hint<'_>| {
+        let mut imports = hint.imports.iter();
+        imports.any(|module| modules.contains(&module.as_str()))
     };
-    let imported = runtimes.iter().filter(|runtime| {
-        runtime
-            .imports
-            .iter()
-            .any(|module| modules.contains(&module.as_str()))
-    });
-    imported
-        .min_by_key(|runtime| rank(runtime))?
+    runtimes
+        .filter(|hint| imports(hint))
+        .min_by_key(|hint| (hint.framework == Some(USUAL), !hint.launched))?
         .framework
-        .as_deref()
 }
 
 /// The request for a job in a namespace. What `--set` says goes over everything else; the server names
@@ -191,7 +227,8 @@ mod tests {
             ("# import jax\nimport jaxtyping", None),
             ("print('hello')", None),
         ] {
-            assert_eq!(imported_framework(code, &runtimes), want, "{code}");
+            let hints = runtimes.iter().map(Hint::from);
+            assert_eq!(imported_framework(code, hints), want, "{code}");
         }
     }
 
