@@ -200,7 +200,8 @@ fn unknown(key: &str, known: &[(bool, &Arg)]) -> String {
         .filter(|_| key.len() <= 64)
         .map(|name| (strsim::levenshtein(&meant, name), name))
         .filter(|(distance, name)| *distance <= 2 && *distance * 2 <= name.len())
-        .min();
+        // Of equally near ones that which goes on from it: of `gpu` it is `gpus`, not `cpu`.
+        .min_by_key(|(distance, name)| (*distance, !name.starts_with(&meant)));
     match near {
         Some((_, name)) => format!("there is no such field; did you mean {name}?"),
         None => "there is no such field".to_owned(),

@@ -52,7 +52,7 @@ fn property(argument: &Arg) -> Value {
         }),
         ArgAction::Append => json!({ "type": ["array", "string"], "items": scalar }),
         _ if !choices.is_empty() => {
-            json!({ "enum": choices.iter().map(|choice| choice.get_name()).collect::<Vec<_>>() })
+            json!({ "enum": choices.iter().map(clap::builder::PossibleValue::get_name).collect::<Vec<_>>() })
         }
         _ if form == "N" => json!({ "type": "integer" }),
         _ => json!({ "type": ["string", "number"] }),
