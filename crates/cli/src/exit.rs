@@ -6,6 +6,7 @@ use std::io;
 use std::process::ExitCode;
 
 use owo_colors::OwoColorize;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// A failure that knows its exit code and what to do about it.
 #[derive(Debug)]
@@ -58,7 +59,8 @@ pub(crate) struct Usage(pub(crate) clap::Error);
 pub(crate) fn from(result: anyhow::Result<ExitCode>) -> ExitCode {
     match result {
         Ok(code) => code,
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        // Whoever read our output has seen enough; that is no failure.
+        Err(error) if is_broken_pipe(&error) && is_unread() => ExitCode::SUCCESS,
         Err(error) if error.is::<Usage>() => usage(&error),
         Err(error) => report(&error),
     }
@@ -90,8 +92,19 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(failure.map_or(2, |failure| failure.code))
 }
 
-/// Whoever read our output has seen enough; that is no failure.
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
+/// Whether nobody reads any longer what we print.
+fn is_unread() -> bool {
+    let (stdout, stderr) = (io::stdout(), io::stderr());
+    let mut streams = [
+        PollFd::new(&stdout, PollFlags::empty()),
+        PollFd::new(&stderr, PollFlags::empty()),
+    ];
+    let gone = PollFlags::ERR | PollFlags::HUP;
+    poll(&mut streams, Some(&Timespec::default())).is_ok()
+        && streams.iter().any(|one| one.revents().intersects(gone))
+}
+
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<io::Error>())

@@ -44,5 +44,11 @@ for step in ("node-0", "node-1"):
     for line in client.get_job_logs(job, step=step):
         print(f"{step}: {line}")
 print("state:", client.get_job(job).status)
+small = client.train(
+    trainer=CustomTrainer(func=lambda: None, num_nodes=1, resources_per_node={"memory": "1Gi"}),
+    runtime=client.get_runtime("torch-distributed"),
+)
+print("with memory alone:", small in [job.name for job in client.list_jobs()], client.get_job(small).num_nodes)
+client.delete_job(small)
 client.delete_job(job)
 print("left:", [job.name for job in client.list_jobs()])

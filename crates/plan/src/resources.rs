@@ -43,7 +43,8 @@ pub(crate) fn name_a_device(resources: &mut ResourceRequirements) {
 
 /// The names by which both SDKs know a device.
 fn is_device_of_sdk(name: &str) -> bool {
-    [CPU, GPU, "google.com/tpu"].contains(&name) || name.starts_with("nvidia.com/mig-")
+    [CPU, GPU, "google.com/tpu", "huawei.com/Ascend910"].contains(&name)
+        || name.starts_with("nvidia.com/mig-")
 }
 
 /// Whether a resource is a GPU: its name contains `gpu`, or it is a slice of one (`nvidia.com/mig-…`).

@@ -109,42 +109,55 @@ async fn start(
 
 /// Passes everything on until the program has ended. Returns what is said about its end.
 async fn converse(
-    mut socket: Socket,
+    socket: Socket,
     terminal: bool,
     mut input: mpsc::Receiver<Vec<u8>>,
     mut output: impl Write,
 ) -> Result<Value> {
     let mut resized = signal(SignalKind::window_change())?;
     let mut keep_alive = tokio::time::interval(KEEP_ALIVE);
-    let mut open = true;
-    if terminal {
-        socket.send(size()).await.map_err(broke)?;
-    }
-    loop {
-        tokio::select! {
-            message = socket.next() => match message {
-                Some(Ok(Message::Binary(message))) => match message.split_first() {
+    let (mut sink, mut messages) = socket.split();
+    // Neither waits for the other: a program may write before it has read everything.
+    let speaking = async {
+        let mut open = true;
+        let mut message = terminal.then(size);
+        loop {
+            // What is wrong is heard from there, after what the program wrote.
+            if let Some(message) = message
+                && sink.send(message).await.is_err()
+            {
+                return std::future::pending().await;
+            }
+            message = Some(tokio::select! {
+                data = input.recv(), if open => {
+                    open = data.is_some();
+                    data.map_or_else(|| say(CLOSE, &[INPUT]), |data| say(INPUT, &data))
+                }
+                _ = resized.recv(), if terminal => size(),
+                _ = keep_alive.tick() => Message::Ping(Bytes::new()),
+            });
+        }
+    };
+    let listening = async {
+        while let Some(message) = messages.next().await.transpose().map_err(broke)? {
+            match message {
+                Message::Binary(message) => match message.split_first() {
                     Some((&OUTPUT, data)) => print(&mut output, data)?,
                     Some((&ERRORS, data)) => print(&mut stderr(), data)?,
                     Some((&STATUS, data)) => return Ok(serde_json::from_slice(data)?),
                     _ => {}
                 },
-                Some(Ok(Message::Close(_))) | None => {
-                    let failure = Failure::ours("the connection ended before the program did");
-                    return Err(failure.hint("the worker ended, or the right to it did").into());
-                }
-                Some(Ok(_)) => {}
-                Some(Err(error)) => return Err(broke(error).into()),
-            },
-            data = input.recv(), if open => {
-                open = data.is_some();
-                let end = || say(CLOSE, &[INPUT]);
-                let message = data.map_or_else(end, |data| say(INPUT, &data));
-                socket.send(message).await.map_err(broke)?;
+                Message::Close(_) => break,
+                _ => {}
             }
-            _ = resized.recv(), if terminal => socket.send(size()).await.map_err(broke)?,
-            _ = keep_alive.tick() => socket.send(Message::Ping(Bytes::new())).await.map_err(broke)?,
         }
+        let failure = Failure::ours("the connection ended before the program did");
+        let hint = "the worker ended, or the right to it did";
+        Err(failure.hint(hint).into())
+    };
+    tokio::select! {
+        status = listening => status,
+        never = speaking => never,
     }
 }
 
@@ -287,15 +300,30 @@ impl Road {
 }
 
 /// Carries one connection: channel 0 has its bytes, channel 1 what goes wrong; the first message of each names the port.
-async fn carry(mut socket: Socket, mut stream: TcpStream) -> Result<()> {
+async fn carry(socket: Socket, mut stream: TcpStream) -> Result<()> {
     let (mut reader, mut writer) = stream.split();
-    let mut buffer = vec![0; CHUNK];
-    let mut named = [false; 2];
+    let (mut sink, mut messages) = socket.split();
     let mut keep_alive = tokio::time::interval(KEEP_ALIVE);
-    loop {
-        tokio::select! {
-            message = socket.next() => match message.transpose().map_err(broke)? {
-                Some(Message::Binary(message)) => match message.split_first() {
+    let speaking = async {
+        let mut buffer = vec![0; CHUNK];
+        loop {
+            let message = tokio::select! {
+                read = reader.read(&mut buffer) => match read? {
+                    0 => return Ok(sink.close().await?),
+                    read => say(0, &buffer[..read]),
+                },
+                _ = keep_alive.tick() => Message::Ping(Bytes::new()),
+            };
+            if sink.send(message).await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    };
+    let listening = async {
+        let mut named = [false; 2];
+        while let Some(message) = messages.next().await.transpose().map_err(broke)? {
+            match message {
+                Message::Binary(message) => match message.split_first() {
                     Some((&channel @ 0..=1, _)) if !named[usize::from(channel)] => {
                         named[usize::from(channel)] = true;
                     }
@@ -306,14 +334,14 @@ async fn carry(mut socket: Socket, mut stream: TcpStream) -> Result<()> {
                     }
                     _ => {}
                 },
-                Some(Message::Close(_)) | None => return Ok(()),
-                Some(_) => {}
-            },
-            read = reader.read(&mut buffer) => match read? {
-                0 => return Ok(socket.close(None).await?),
-                read => socket.send(say(0, &buffer[..read])).await.map_err(broke)?,
-            },
-            _ = keep_alive.tick() => socket.send(Message::Ping(Bytes::new())).await.map_err(broke)?,
+                Message::Close(_) => break,
+                _ => {}
+            }
         }
+        Ok(())
+    };
+    tokio::select! {
+        ended = listening => ended,
+        ended = speaking => ended,
     }
 }

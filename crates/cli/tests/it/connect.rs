@@ -43,10 +43,11 @@ fn client(up: &Up, token: &str, arguments: &[&str]) -> Command {
 fn with_input(mut command: Command, input: &str) -> Output {
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    // A program that refuses reads nothing.
-    let _ = stdin.write_all(input.as_bytes());
-    drop(stdin);
-    child.wait_with_output().unwrap()
+    std::thread::scope(|scope| {
+        // A program that refuses reads nothing.
+        scope.spawn(move || drop(stdin.write_all(input.as_bytes())));
+        child.wait_with_output().unwrap()
+    })
 }
 
 #[test]
@@ -79,6 +80,16 @@ fn a_worker_is_entered_by_its_owner_alone_and_only_as_long_as_they_may() {
     });
     assert_eq!(String::from_utf8_lossy(&output.stdout), "rank 1\ntyped\n");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "wrong\n");
+
+    // What goes in does not wait for what comes out.
+    let much = "0123456789abcde\n".repeat(1 << 19);
+    let echo = ["exec", "entered", "--worker", "1", "--", "cat"];
+    let output = with_input(client(&up, &kim, &echo), &much);
+    assert!(
+        output.stdout == much.as_bytes(),
+        "{} bytes",
+        output.stdout.len()
+    );
 
     // A shell has a terminal of its own, as large as ours.
     let entered = client(&up, &kim, &[]).get_program().to_owned();

@@ -299,6 +299,7 @@ fn kubeflows_sdk_trains_a_function() {
         assert!(stdout.contains(&line), "{stdout}\n{stderr}");
     }
     assert!(stdout.contains("accuracy 0.9"), "{stdout}");
+    assert!(stdout.contains("with memory alone: True 1"), "{stdout}");
     // Before v2.2 Kubeflow Trainer did not say which version it is.
     let says = !Target::chosen().is_kubeflow_2_1();
     assert_eq!(

@@ -7,6 +7,8 @@ pub(super) mod spdy;
 pub(super) mod websocket;
 
 use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
 
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{FromRequestParts, Request};
@@ -49,6 +51,8 @@ pub(super) enum Output {
 }
 
 const QUEUE: usize = 16;
+/// After the last word the caller closes the connection; one that does not is not waited for.
+const FAREWELL: Duration = Duration::from_secs(5);
 
 /// A request that can become a connection with several streams.
 pub(super) enum Upgrade {
@@ -88,6 +92,18 @@ impl Upgrade {
                 tokio::join!(task, carry);
             }),
             Self::Spdy(upgrade) => upgrade.on_upgrade(input_sender, output_receiver, task),
+        }
+    }
+}
+
+/// Sends until all is sent, or the caller is gone. Then it reads what the caller still says: a connection that is
+/// closed with something unread in it is torn off, and with it goes what the caller has not read yet.
+pub(super) async fn until_farewell(sending: impl Future, receiving: impl Future) {
+    let mut receiving = pin!(receiving);
+    tokio::select! {
+        _ = &mut receiving => {}
+        _ = sending => {
+            let _ = tokio::time::timeout(FAREWELL, receiving).await;
         }
     }
 }

@@ -196,8 +196,19 @@ async fn the_first_protocol_tells_of_failures_alone() {
         let path = format!(
             "/exec/team/job-0/main?command=sh&command=-c&command={script}&output=1&error=1"
         );
-        assert_eq!(kubelet.messages(&path, "channel.k8s.io").await, want);
+        assert_eq!(kubelet.messages(&path, "channel.k8s.io", b"").await, want);
     }
+}
+
+/// A connection that is closed with something unread in it is torn off, and its last words with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_reads_nothing_is_heard_by_whoever_writes_much() {
+    let kubelet = Kubelet::start().await;
+    let path = "/exec/team/job-0/main?command=sh&command=-c&command=echo%20heard;%20exit%203&input=1&output=1&error=1";
+    let said = vec![7; 4 << 20];
+    let heard = kubelet.messages(path, "v5.channel.k8s.io", &said).await;
+    assert_eq!(heard[1], b"\x01heard\n");
+    assert!(text(&heard[2]).contains("exit status 3"), "{heard:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -48,7 +48,7 @@ async fn every_option_of_kubectl_logs_works() {
         }
     }
     let path = "/containerLogs/team/job-0/main?tailLines=2";
-    let messages = kubelet.messages(path, "binary.k8s.io").await;
+    let messages = kubelet.messages(path, "binary.k8s.io", b"").await;
     assert_eq!(messages.concat(), b"two\nthree\n");
     drop(second);
 }

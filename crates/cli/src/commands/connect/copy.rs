@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::{CHUNK, converse, start, verdict};
 use crate::args::{Connection, Copy};
-use crate::exit::Failure;
+use crate::exit::{Failure, is_broken_pipe};
 
 /// Unpacks in or beside the place and moves from there: whoever looks sees all of it or nothing.
 const TAKE: &str = "beside=$1
@@ -101,6 +101,8 @@ async fn download(
     match status {
         // The program there has failed, and what came is what it left.
         Ok(status) if status["status"] != "Success" => verdict(&status),
+        // So it is where the connection broke.
+        Err(error) if !is_broken_pipe(&error) => Err(error),
         // Whoever cannot write reads no further, and the pipe between breaks: that is the lesser news.
         status => {
             unpacked

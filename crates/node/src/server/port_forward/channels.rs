@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::Target;
+use crate::server::transport::until_farewell;
 use crate::server::{Error, Result};
 
 /// Channels are numbered by one byte.
@@ -76,10 +77,7 @@ pub(super) async fn carry(socket: WebSocket, ports: Vec<u16>, target: Target) {
             }
         }
     };
-    tokio::select! {
-        () = outwards => {}
-        () = inwards => {}
-    }
+    until_farewell(outwards, inwards).await;
 }
 
 async fn connect(

@@ -6,6 +6,7 @@ use futures::{SinkExt, StreamExt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{Target, spdy};
+use crate::server::transport::until_farewell;
 
 const BUFFER_BYTES: usize = 64 << 10;
 
@@ -16,7 +17,8 @@ pub(super) async fn carry(socket: WebSocket, target: Target) {
     let inwards = async {
         while let Some(Ok(message)) = messages.next().await {
             match message {
-                Message::Binary(bytes) if to.write_all(&bytes).await.is_err() => return,
+                // What comes after the end is not for anybody.
+                Message::Binary(bytes) => drop(to.write_all(&bytes).await),
                 Message::Close(_) => return,
                 _ => {}
             }
@@ -32,8 +34,6 @@ pub(super) async fn carry(socket: WebSocket, target: Target) {
         }
         let _ = sink.send(Message::Close(None)).await;
     };
-    tokio::select! {
-        () = inwards => {}
-        () = async { tokio::join!(spdy::carry(far, target), outwards); } => {}
-    }
+    let carrying = async { tokio::join!(spdy::carry(far, target), outwards) };
+    until_farewell(carrying, inwards).await;
 }

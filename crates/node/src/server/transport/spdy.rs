@@ -8,7 +8,6 @@ pub(in super::super) mod frame;
 pub(in super::super) mod headers;
 
 use std::future::Future;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::request::Parts;
@@ -22,12 +21,10 @@ use tokio::sync::mpsc;
 
 use self::frame::Frame;
 use super::super::{Error, Result};
-use super::{Channel, Input, Output, Wanted, values};
+use super::{Channel, Input, Output, Wanted, until_farewell, values};
 
 const PROTOCOL: &str = "v4.channel.k8s.io";
 static PROTOCOL_HEADER: HeaderName = HeaderName::from_static("x-stream-protocol-version");
-/// After the status, the client closes the connection; one that does not is not waited for.
-const FAREWELL: Duration = Duration::from_secs(5);
 /// Data of one frame.
 const DATA_MAX: usize = 32 << 10;
 
@@ -102,14 +99,9 @@ async fn carry(
     // The two halves never wait for each other in a circle: the reader may wait for a program
     // that does not read, while the writer goes on.
     let (events, event_receiver) = mpsc::channel(16);
-    let mut reading = Box::pin(receive(reader, input, events));
-    let mut writing = Box::pin(send(writer, wanted, output, event_receiver));
-    tokio::select! {
-        _ = &mut reading => {}
-        _ = &mut writing => {
-            let _ = tokio::time::timeout(FAREWELL, reading).await;
-        }
-    }
+    let reading = Box::pin(receive(reader, input, events));
+    let writing = Box::pin(send(writer, wanted, output, event_receiver));
+    until_farewell(writing, reading).await;
 }
 
 async fn receive(
@@ -139,11 +131,11 @@ async fn receive(
                     "resize" => resize = Some(id),
                     _ => {}
                 }
-                events.send(Event::Opened { id, kind }).await.ok()?;
+                let _ = events.send(Event::Opened { id, kind }).await;
             }
             // Not used, but the decoder must see every block.
             Frame::Headers { block } => drop(headers.decode(&block)?),
-            Frame::Ping(id) => events.send(Event::Ping(id)).await.ok()?,
+            Frame::Ping(id) => drop(events.send(Event::Ping(id)).await),
             Frame::Data { id, bytes, last } if Some(id) == stdin => {
                 // A program that has ended reads nothing more; its caller need not know.
                 if !bytes.is_empty() {

@@ -12,7 +12,7 @@ use futures::{SinkExt, Stream, StreamExt};
 use tokio::sync::mpsc;
 
 use super::super::Error;
-use super::{Channel, Input, Output, Wanted};
+use super::{Channel, Input, Output, Wanted, until_farewell};
 
 const STDIN: u8 = 0;
 const STDOUT: u8 = 1;
@@ -49,14 +49,8 @@ pub(super) async fn carry(
     let speaks = |name: &str| protocol == Some(name.as_bytes());
     let (closes, is_first) = (speaks(PROTOCOLS[0]), speaks(PROTOCOLS[2]));
     let (sink, stream) = socket.split();
-    let mut sending = Box::pin(send(sink, wanted, is_first, output));
-    let mut receiving = Box::pin(receive(stream, closes, input));
-    // When the caller is gone there is nobody to send to. When all is sent, the caller's farewell
-    // is not waited for.
-    tokio::select! {
-        () = &mut sending => {}
-        () = &mut receiving => {}
-    }
+    let sending = Box::pin(send(sink, wanted, is_first, output));
+    until_farewell(sending, receive(stream, closes, input)).await;
 }
 
 /// Answers with a log, and ends with it, or when the caller leaves.
@@ -76,10 +70,7 @@ pub(in crate::server) fn logs<E: Send + 'static>(
             let _ = sink.send(farewell()).await;
         };
         let leaving = async { while let Some(Ok(_)) = stream.next().await {} };
-        tokio::select! {
-            () = sending => {}
-            () = leaving => {}
-        }
+        until_farewell(sending, leaving).await;
     })
 }
 
@@ -101,11 +92,9 @@ async fn receive(mut stream: SplitStream<WebSocket>, closes: bool, input: mpsc::
             CLOSE if closes && bytes[..] == [STDIN] => Some(Input::StdinEnd),
             _ => None,
         };
-        if let Some(message) = message
-            && input.send(message).await.is_err()
-        {
-            // The program has ended; what is left to do is to send its output.
-            return std::future::pending().await;
+        if let Some(message) = message {
+            // A program that has ended reads nothing more; its caller need not know.
+            let _ = input.send(message).await;
         }
     }
 }
