@@ -159,7 +159,7 @@ fn a_worker_is_entered_by_its_owner_alone_and_only_as_long_as_they_may() {
     let mut line = String::new();
     let mut words = BufReader::new(forwarding.stdout.take().unwrap());
     words.read_line(&mut line).unwrap();
-    let address = line.split_whitespace().next().unwrap();
+    let address = line.split_whitespace().nth(1).unwrap();
     let request = "GET / HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n";
     for _ in 0..2 {
         let mut stream = TcpStream::connect(address).unwrap();
