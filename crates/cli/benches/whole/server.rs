@@ -75,7 +75,7 @@ impl Server {
             folder,
             process: Arc::new(Mutex::new(Process(child))),
         };
-        let path = format!("{}/readyz", server.rest);
+        let path = format!("{}/healthz", server.rest);
         let answer = client()?.get(path).send().await?;
         if !answer.status().is_success() {
             return Err(format!("not ready, though it says {ready:?}").into());
