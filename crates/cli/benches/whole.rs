@@ -8,6 +8,7 @@
 
 mod whole {
     pub(crate) mod floors;
+    pub(crate) mod lines;
     pub(crate) mod load;
     pub(crate) mod server;
 }
@@ -16,9 +17,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use whole::floors;
 use whole::load::{Summary, send_all, send_for};
 use whole::server::Server;
+use whole::{floors, lines};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 type Result<T = ()> = std::result::Result<T, Error>;
@@ -52,6 +53,9 @@ async fn main() -> Result {
     }
     if wanted("stream") {
         stream().await?;
+    }
+    if wanted("lines") {
+        lines::measure().await?;
     }
     Ok(())
 }
@@ -247,9 +251,12 @@ fn seconds() -> Duration {
 
 fn report(what: &str, summary: &Summary) {
     tell(what, summary.per_second(), "/s");
+    quantiles("  p50, p99, longest", summary);
+}
+
+fn quantiles(what: &str, summary: &Summary) {
     println!(
-        "{:<42}{:>7.1}, {:.1}, {:.0} ms",
-        "  p50, p99, longest",
+        "{what:<42}{:>7.1}, {:.1}, {:.0} ms",
         milliseconds(summary.quantile(0.5)),
         milliseconds(summary.quantile(0.99)),
         milliseconds(summary.quantile(1.0)),

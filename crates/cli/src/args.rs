@@ -31,7 +31,7 @@ First steps:
   astrago run train.py      train, in another terminal; --nodes 2 for two nodes
   astrago jobs              what runs, waits and ran";
 
-/// Distributed training with only training code: on this machine, or on a cluster.
+/// Distributed training from nothing but your training code, on this machine or on a cluster.
 #[derive(Debug, Parser)]
 #[command(
     name = "astrago",
@@ -43,7 +43,7 @@ First steps:
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) connection: Connection,
-    /// How to print answers
+    /// Output format
     #[arg(short, long, global = true, value_enum, help_heading = GLOBAL)]
     pub(crate) output: Option<Format>,
     /// When to use colours
@@ -60,10 +60,10 @@ pub(crate) struct Connection {
     /// Address of the REST API; otherwise this machine's `astrago up`
     #[arg(long, global = true, env = "ASTRAGO_SERVER", value_name = "URL")]
     pub(crate) server: Option<String>,
-    /// Token for it
+    /// Token to sign in with
     #[arg(long, global = true, env = "ASTRAGO_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
-    /// Authority (PEM) to trust when its certificate is not of a public one
+    /// CA certificate (PEM) to trust, for a server whose certificate no public CA has signed
     #[arg(long, global = true, env = "ASTRAGO_CA_CERT", value_name = "FILE")]
     pub(crate) ca_cert: Option<PathBuf>,
     /// Data folder of this machine's `astrago up`
@@ -78,7 +78,7 @@ pub(crate) struct Connection {
         value_name = "NAME"
     )]
     pub(crate) namespace: Option<String>,
-    /// How many seconds a server may take to answer before it counts as gone
+    /// How many seconds to wait for an answer of the server
     #[arg(
         long,
         global = true,
@@ -115,11 +115,11 @@ pub(crate) enum Command {
     Controllers(ControllersAlone),
     /// Start a node alone, against the API server of --kubeconfig
     Node(NodeAlone),
-    /// Submit a training script or a folder, follow its logs and wait for its end
+    /// Submit a training script or a folder, follow its logs and wait until it ends
     Run(Run),
     /// Write an astrago.yaml beside a training script: `astrago run` then needs no flags
     Init(Init),
-    /// Write the code that a job runs or ran into a folder
+    /// Save the code of a job to a folder
     Code(Code),
     /// List jobs
     Jobs(Jobs),
@@ -133,22 +133,22 @@ pub(crate) enum Command {
     Events(Named),
     /// Open a shell in a worker's container
     Shell(Shell),
-    /// Run a program in a worker's container, and end as it does
+    /// Run a program in a worker's container, and exit with its exit code
     Exec(Exec),
     /// Copy files and folders into a worker's container, or out of it
     #[command(name = "cp")]
     Copy(Copy),
-    /// Reach ports of a worker on this machine, until Ctrl-C
+    /// Forward ports of this machine to a worker, until Ctrl-C
     PortForward(PortForward),
     /// Delete jobs, their pods and their code
     Delete(Delete),
-    /// Hold a job: its pods go, the job stays
+    /// Suspend a job: its pods end, the job stays
     Suspend(Named),
-    /// Let a held job go on
+    /// Resume a suspended job
     Resume(Named),
     /// Start a job again, as a new job with the same code and settings
     Restart(Named),
-    /// List, make or choose namespaces
+    /// List, create or choose namespaces
     Namespace(Namespace),
     /// List the machines and what runs on them
     Nodes,
@@ -156,17 +156,17 @@ pub(crate) enum Command {
     Runtimes,
     /// Show what a TrainJob becomes, before it runs
     Preview(PreviewArgs),
-    /// Write the TrainJob that does the same as a job of the Training Operator v1
+    /// Convert jobs of the Training Operator v1 to TrainJobs
     Migrate(MigrateArgs),
     /// Create or change objects from a file of YAML or JSON
     Apply(Apply),
     /// Manage users
     User(User),
-    /// Write everything that `astrago up` keeps into one file, also while it runs
+    /// Save everything that `astrago up` keeps to one file, even while it runs
     Backup(Backup),
-    /// Make a data folder of a file that `astrago backup` wrote
+    /// Restore a data folder from a file that `astrago backup` wrote
     Restore(Restore),
-    /// Check whether this machine can run pods and whether the data is whole, and say what is missing
+    /// Check whether this machine can run pods and whether the data is intact
     Doctor,
     /// Print the version of this program and of the server
     Version,

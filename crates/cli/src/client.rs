@@ -140,7 +140,8 @@ impl Client {
         path: &str,
         query: &[(&str, String)],
     ) -> Result<T> {
-        self.json(self.request(Method::GET, path, query)).await
+        let answer = self.json(self.request(Method::GET, path, query)).await;
+        answer.map_err(by_flags)
     }
 
     pub(crate) async fn post<T: DeserializeOwned>(
@@ -190,7 +191,8 @@ impl Client {
         if let Some(after) = after {
             request = request.header("last-event-id", after);
         }
-        self.send(request, self.patience).await
+        let answer = self.send(request, self.patience).await;
+        answer.map_err(by_flags)
     }
 
     /// A connection that becomes a WebSocket.
@@ -210,7 +212,7 @@ impl Client {
         let answer = self.send(request, self.patience).await?;
         let upgraded = answer.upgrade().await.with_context(|| {
             Failure::ours(format!("{} does not let connections through", self.base))
-                .hint("is there a proxy in between that knows no WebSockets?")
+                .hint("is there a proxy in between that does not support WebSockets?")
         })?;
         Ok(WebSocketStream::from_raw_socket(upgraded, Role::Client, None).await)
     }
@@ -265,9 +267,12 @@ impl Client {
 
     fn silent(&self) -> Failure {
         let seconds = self.patience.as_secs();
-        let message = format!("the server at {} says nothing for {seconds} s", self.base);
+        let message = format!(
+            "the server at {} has not answered for {seconds} s",
+            self.base
+        );
         Failure::ours(message)
-            .hint("it hangs, or has too much to do; --timeout SECONDS waits longer")
+            .hint("it may hang or be overloaded; wait longer with --timeout SECONDS")
     }
 
     async fn send(&self, request: RequestBuilder, patience: Duration) -> Result<Response> {
@@ -340,19 +345,25 @@ fn refusal(status: StatusCode, text: &str) -> Failure {
     } else {
         Failure::theirs(error.message)
     };
-    if error.fields.len() > 1 {
-        "the request is invalid".clone_into(&mut failure.message);
-        failure.details = error
-            .fields
-            .iter()
-            .map(|field| format!("{}: {}", field.field, field.message))
-            .collect();
-    }
+    let fields = error.fields.into_iter();
+    failure = failure.fields(fields.map(|it| (it.field, it.message)).collect());
     failure.hint = error.hint;
     if status == StatusCode::UNAUTHORIZED {
         failure.hint = Some("give a token with --token or ASTRAGO_TOKEN".to_owned());
     }
     failure
+}
+
+/// A parameter of a list or a log is what a flag says.
+fn by_flags(mut error: anyhow::Error) -> anyhow::Error {
+    if let Some(failure) = error.downcast_mut::<Failure>() {
+        failure.rename(|parameter| match parameter {
+            "labels" => Some("--selector".to_owned()),
+            "limit" | "namespace" | "state" | "tail" | "worker" => Some(format!("--{parameter}")),
+            _ => None,
+        });
+    }
+    error
 }
 
 fn read_token(data: &Path) -> Option<String> {
@@ -389,7 +400,7 @@ mod tests {
         client.patience = Duration::from_millis(50);
         let error = client.namespace().await.unwrap_err();
         let failure = error.downcast_ref::<Failure>().unwrap();
-        let want = format!("the server at {server} says nothing for 0 s");
+        let want = format!("the server at {server} has not answered for 0 s");
         assert_eq!((failure.message.clone(), failure.code), (want, 2));
         let streamed = client.stream("/api/trainjobs/stream", &[], None).await;
         assert!(streamed.is_err());

@@ -25,7 +25,6 @@ use anyhow::{Context, Result};
 use clap::CommandFactory;
 
 use crate::args::{Arguments, Colour, Command, Format};
-use crate::exit::Failure;
 use crate::{output, server};
 
 /// Runs the command that was asked for.
@@ -82,13 +81,11 @@ async fn perform(arguments: Arguments) -> Result<ExitCode> {
         Command::PortForward(wanted) => connect::port_forward(&connection, &wanted).await?,
         Command::Preview(wanted) => {
             let form = preview::Form::from(asked);
-            preview::run(
-                &wanted,
-                form,
-                &mut anstream::stdout().lock(),
-                &mut anstream::stderr().lock(),
-            )
-            .map_err(|error| Failure::theirs(error.to_string()))?;
+            let (mut out, mut warnings) = (Vec::new(), Vec::new());
+            let shown = preview::run(&wanted, form, &mut out, &mut warnings);
+            output::say(&String::from_utf8_lossy(&warnings));
+            shown.map_err(preview::Error::into_failure)?;
+            output::write(&String::from_utf8_lossy(&out))?;
         }
         Command::Migrate(wanted) => migrate::run(&wanted)?,
         Command::Namespace(wanted) => {

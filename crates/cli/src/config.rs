@@ -136,7 +136,7 @@ pub(crate) fn set(command: Command, called: &str, settings: &Settings) -> Result
             (Some((_, argument)), _) if defaults.iter().any(|it| it.0 == *argument.get_id()) => {
                 wrong.push((
                     key,
-                    "another field says the same; keep one of them".to_owned(),
+                    "another field sets the same; keep one of them".to_owned(),
                 ));
             }
             (Some((global, argument)), Ok(texts)) => {
@@ -150,7 +150,7 @@ pub(crate) fn set(command: Command, called: &str, settings: &Settings) -> Result
     }
     if !wrong.is_empty() {
         let path = settings.path.display();
-        let mut failure = Failure::theirs(format!("{path} is wrong")).hint(format!(
+        let mut failure = Failure::theirs(format!("{path} has mistakes")).hint(format!(
             "its fields are the flags of `astrago {called} --help`"
         ));
         let line = |key: &str| settings.lines.as_ref().map_or(1, |lines| lines.line(key));

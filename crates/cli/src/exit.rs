@@ -1,18 +1,21 @@
 //! How the program ends: exit codes, and errors with their causes and a hint.
 
 use std::error::Error;
-use std::fmt;
-use std::io;
+use std::fmt::{self, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
 use owo_colors::OwoColorize;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::output::{self, Unread};
 
 /// A failure that knows its exit code and what to do about it.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) message: String,
     pub(crate) details: Vec<String>,
+    /// What is wrong with which field of a request; the message and the details say it.
+    fields: Vec<(String, String)>,
     pub(crate) hint: Option<String>,
     pub(crate) code: u8,
 }
@@ -23,6 +26,7 @@ impl Failure {
         Self {
             message: message.into(),
             details: Vec::new(),
+            fields: Vec::new(),
             hint: None,
             code: 1,
         }
@@ -34,6 +38,44 @@ impl Failure {
             code: 2,
             ..Self::theirs(message)
         }
+    }
+
+    /// A file that the user named.
+    pub(crate) fn unreadable(path: &Path) -> Self {
+        Self::theirs(format!("failed to read {}", path.display()))
+    }
+
+    /// Says what is wrong with which field.
+    pub(crate) fn fields(mut self, fields: Vec<(String, String)>) -> Self {
+        let mut lines: Vec<String> = fields
+            .iter()
+            .map(|(field, message)| format!("{field}: {message}"))
+            .collect();
+        if lines.len() == 1 {
+            self.message = lines.remove(0);
+        } else if !lines.is_empty() {
+            "the request is invalid".clone_into(&mut self.message);
+        }
+        self.details = lines;
+        self.fields = fields;
+        self
+    }
+
+    /// Calls the fields by the names that the user knows; what then reads the same is said once.
+    pub(crate) fn rename(&mut self, name: impl Fn(&str) -> Option<String>) {
+        let mut fields = std::mem::take(&mut self.fields);
+        if fields.is_empty() {
+            return;
+        }
+        for (field, _) in &mut fields {
+            if let Some(name) = name(field) {
+                *field = name;
+            }
+        }
+        let mut said = std::collections::HashSet::new();
+        fields.retain(|field| said.insert(field.clone()));
+        let before = std::mem::replace(self, Self::theirs(""));
+        *self = before.fields(fields);
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -60,7 +102,7 @@ pub(crate) fn from(result: anyhow::Result<ExitCode>) -> ExitCode {
     match result {
         Ok(code) => code,
         // Whoever read our output has seen enough; that is no failure.
-        Err(error) if is_broken_pipe(&error) && is_unread() => ExitCode::SUCCESS,
+        Err(error) if error.chain().any(|cause| cause.is::<Unread>()) => ExitCode::SUCCESS,
         Err(error) if error.is::<Usage>() => usage(&error),
         Err(error) => report(&error),
     }
@@ -79,34 +121,42 @@ fn usage(error: &anyhow::Error) -> ExitCode {
 /// Prints an error, its causes and its hint on stderr.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     let failure = error.downcast_ref::<Failure>();
-    anstream::eprintln!("{}: {error}", "error".red().bold());
+    let mut text = format!("{}: {error}\n", "error".red().bold());
     for detail in failure.iter().flat_map(|failure| &failure.details) {
-        anstream::eprintln!("  {detail}");
+        let _ = writeln!(text, "  {detail}");
     }
     for cause in error.chain().skip(1) {
-        anstream::eprintln!("  caused by: {cause}");
+        let _ = writeln!(text, "  caused by: {cause}");
     }
     if let Some(hint) = failure.and_then(|failure| failure.hint.as_ref()) {
-        anstream::eprintln!("\n{}: {hint}", "hint".cyan().bold());
+        let _ = writeln!(text, "\n{}: {hint}", "hint".cyan().bold());
     }
+    output::say(&text);
     ExitCode::from(failure.map_or(2, |failure| failure.code))
 }
 
-/// Whether nobody reads any longer what we print.
-fn is_unread() -> bool {
-    let (stdout, stderr) = (io::stdout(), io::stderr());
-    let mut streams = [
-        PollFd::new(&stdout, PollFlags::empty()),
-        PollFd::new(&stderr, PollFlags::empty()),
-    ];
-    let gone = PollFlags::ERR | PollFlags::HUP;
-    poll(&mut streams, Some(&Timespec::default())).is_ok()
-        && streams.iter().any(|one| one.revents().intersects(gone))
-}
+#[cfg(test)]
+mod tests {
+    use std::io;
 
-pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .any(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    use anyhow::Context;
+
+    use super::*;
+    use crate::output::printed;
+
+    #[test]
+    fn only_our_own_output_may_go_unread() {
+        let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let ended = |result: anyhow::Result<()>| from(result.map(|()| ExitCode::SUCCESS));
+        assert_eq!(ended(printed(Err(broken()))), ExitCode::SUCCESS);
+        let deeper = printed(Err(broken())).context("failed to print");
+        assert_eq!(ended(deeper), ExitCode::SUCCESS);
+        for theirs in [
+            Err(broken().into()),
+            Err(broken()).context("the connection to the server broke"),
+            printed(Err(io::ErrorKind::StorageFull.into())),
+        ] {
+            assert_eq!(ended(theirs), ExitCode::from(2));
+        }
+    }
 }

@@ -35,7 +35,7 @@ impl Folder {
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let root = path
             .canonicalize()
-            .with_context(|| format!("failed to read {}", path.display()))?;
+            .with_context(|| Failure::unreadable(path))?;
         let mut folder = Self {
             path: path.to_owned(),
             files: BTreeMap::new(),
@@ -82,7 +82,7 @@ impl Folder {
             ));
             return Ok(());
         }
-        let metadata = fs::metadata(path).with_context(|| format!("failed to read {shown}"))?;
+        let metadata = fs::metadata(path).with_context(|| Failure::unreadable(relative))?;
         if metadata.is_dir() {
             return Ok(());
         }
@@ -98,7 +98,7 @@ impl Folder {
         if self.listing.bytes + metadata.len() > snapshot::MAX_BYTES {
             return Err(self.too_large(&snapshot::Error::TooLarge).into());
         }
-        let content = fs::read(path).with_context(|| format!("failed to read {shown}"))?;
+        let content = fs::read(path).with_context(|| Failure::unreadable(relative))?;
         let executable = metadata.permissions().mode() & 0o111 != 0;
         match self.listing.add(name, executable, &content) {
             Ok(()) => {}

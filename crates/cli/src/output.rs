@@ -1,8 +1,8 @@
 //! Printing answers: as a table for people, as JSON or YAML for programs.
 
-use std::io::Write as _;
+use std::io::{self, IsTerminal, Write as _};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
@@ -31,12 +31,49 @@ pub(crate) fn render<T: Serialize>(
     })
 }
 
-/// Writes to standard output; a reader that went away is the caller's to notice.
+/// Whoever read our output has seen enough. It is raised where we write to it and nowhere else: a pipe may break in many
+/// places, and only here is that no failure.
+#[derive(Debug, thiserror::Error)]
+#[error("nobody reads the output any longer")]
+pub(crate) struct Unread;
+
+/// Writes to standard output.
 pub(crate) fn write(text: &str) -> Result<()> {
     let mut out = anstream::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(())
+    printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Says something beside the output. Whether anybody hears it, and whether it can be written, changes nothing.
+pub(crate) fn say(text: &str) {
+    let mut stream = anstream::stderr().lock();
+    let _ = stream
+        .write_all(text.as_bytes())
+        .and_then(|()| stream.flush());
+}
+
+/// Moves the cursor of a terminal, also of one that wants no colours: those are taken from everything else.
+pub(crate) fn steer(mut terminal: impl io::Write, sequence: &str) {
+    let _ = terminal
+        .write_all(sequence.as_bytes())
+        .and_then(|()| terminal.flush());
+}
+
+/// Whether a terminal can do that.
+pub(crate) fn can_be_steered(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
+}
+
+/// Passes on to one of our own streams what a program elsewhere wrote.
+pub(crate) fn pass(mut stream: impl io::Write, data: &[u8]) -> Result<()> {
+    printed(stream.write_all(data).and_then(|()| stream.flush()))
+}
+
+/// What became of writing to one of our own streams.
+pub(crate) fn printed(result: io::Result<()>) -> Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Unread.into()),
+        other => other.context("failed to write to the output"),
+    }
 }
 
 /// Lines up cells under their headings, two spaces apart.

@@ -10,7 +10,6 @@ use astrago_controllers::Election;
 use astrago_rest::{Authentication, Cluster, DetectError, OidcOptions, Rest};
 use kube::Client;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
@@ -71,9 +70,7 @@ pub(crate) async fn serve(connection: &Connection, arguments: &Serve) -> Result<
         options.authentication = Authentication::Off;
     }
     let stopped = stop_signal()?;
-    let listener = TcpListener::bind(arguments.listen)
-        .await
-        .with_context(|| format!("failed to listen on {}", arguments.listen))?;
+    let listener = up::bind(arguments.listen, "--listen").await?;
     let address = listener.local_addr()?;
     let rest = Rest::start(options, stopped.clone())
         .await
@@ -96,8 +93,7 @@ fn provider(arguments: &Oidc) -> Result<Option<OidcOptions>> {
     let mut options = OidcOptions::new(issuer, client, url);
     options.client_secret = match &arguments.client_secret_file {
         Some(path) => {
-            let text = std::fs::read_to_string(path)
-                .with_context(|| format!("failed to read {}", path.display()))?;
+            let text = std::fs::read_to_string(path).with_context(|| Failure::unreadable(path))?;
             Some(text.trim().to_owned())
         }
         None => None,
@@ -121,9 +117,7 @@ pub(crate) async fn controllers(arguments: &ControllersAlone) -> Result<()> {
     }
     let stopped = stop_signal()?;
     if let Some(address) = arguments.health_listen {
-        let listener = TcpListener::bind(address)
-            .await
-            .with_context(|| format!("failed to listen on {address}"))?;
+        let listener = up::bind(address, "--health-listen").await?;
         output::write(&format!("ready: http://{}\n", listener.local_addr()?))?;
         let router = crate::health::router(client.clone(), Arc::clone(&options.metrics));
         let serving = astrago_net::serve(listener, None, move |_| router.clone(), stopped.clone());
@@ -186,7 +180,7 @@ pub(crate) async fn node(connection: &Connection, arguments: &NodeAlone) -> Resu
     options.stop_pods = arguments.stop_pods;
     options.kubelet_token = match &arguments.kubelet_token_file {
         Some(path) => std::fs::read_to_string(path)
-            .with_context(|| format!("failed to read {}", path.display()))?
+            .with_context(|| Failure::unreadable(path))?
             .trim()
             .to_owned(),
         None => data.secret("kubelet.token")?,
@@ -250,8 +244,7 @@ async fn cluster_config(kubeconfig: Option<&Path>) -> Result<kube::Config> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let config = match kubeconfig {
         Some(path) => {
-            let read = Kubeconfig::read_from(path)
-                .with_context(|| format!("failed to read {}", path.display()))?;
+            let read = Kubeconfig::read_from(path).with_context(|| Failure::unreadable(path))?;
             kube::Config::from_custom_kubeconfig(read, &KubeConfigOptions::default())
                 .await
                 .map_err(anyhow::Error::from)

@@ -330,7 +330,7 @@ pub(crate) fn open_to_everybody(listen: SocketAddr) -> Failure {
     .hint("listen on 127.0.0.1, or leave out --no-auth")
 }
 
-async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener> {
+pub(crate) async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener> {
     TcpListener::bind(address).await.map_err(|error| {
         let failure = Failure::theirs(format!("failed to listen on {address}")).hint(format!(
             "choose another address with {flag}; port 0 picks a free one"

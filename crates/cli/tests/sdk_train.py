@@ -39,10 +39,12 @@ job = client.train(
     trainer=CustomTrainer(func=train, num_nodes=2, resources_per_node={"cpu": 1, "memory": "2Gi"}),
     runtime=client.get_runtime("torch-distributed"),
 )
-client.wait_for_job_status(job, timeout=280)
+# As it says in docs/guides/pytorch.md: what has not started has no log to follow.
+client.wait_for_job_status(job, status={"Running", "Complete"}, timeout=280)
 for step in ("node-0", "node-1"):
-    for line in client.get_job_logs(job, step=step):
+    for line in client.get_job_logs(job, step=step, follow=True):
         print(f"{step}: {line}")
+client.wait_for_job_status(job, timeout=280)
 print("state:", client.get_job(job).status)
 small = client.train(
     trainer=CustomTrainer(func=lambda: None, num_nodes=1, resources_per_node={"memory": "1Gi"}),

@@ -66,10 +66,11 @@ pub(crate) enum Error {
     },
     #[error("requests from {0:?} are refused while no token is needed")]
     ForeignOrigin(String),
-    #[error("there is no {kind} {name:?} in namespace {namespace:?}")]
+    #[error("there is no {kind} {name:?}{}", within(.namespace))]
     NotFound {
         kind: &'static str,
         name: String,
+        /// Empty for what is in none, or in one that is nobody's business.
         namespace: String,
     },
     #[error("job {job:?} has no worker {worker}; it has 0 to {last}")]
@@ -243,6 +244,13 @@ fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source()).any(full)
 }
 
+fn within(namespace: &str) -> String {
+    if namespace.is_empty() {
+        return String::new();
+    }
+    format!(" in namespace {namespace:?}")
+}
+
 fn summary(fields: &[FieldError]) -> String {
     match fields {
         [] => "the request is invalid".to_owned(),
@@ -275,6 +283,20 @@ mod tests {
             error.to_string(),
             format!("failed to create the TrainJob: {said}")
         );
+        let missing = |namespace: &str| {
+            let (kind, name, namespace) = ("thing", "it".to_owned(), namespace.to_owned());
+            Error::NotFound {
+                kind,
+                name,
+                namespace,
+            }
+            .to_string()
+        };
+        assert_eq!(
+            missing("team"),
+            r#"there is no thing "it" in namespace "team""#
+        );
+        assert_eq!(missing(""), r#"there is no thing "it""#);
         let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
         assert!(matches!(Error::disk(full), Error::Full(_)));
     }

@@ -15,6 +15,15 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
+    /// Of times that say nothing about a rate.
+    pub(crate) fn of(mut times: Vec<Duration>) -> Self {
+        times.sort_unstable();
+        Self {
+            times,
+            elapsed: Duration::ZERO,
+        }
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "counts of requests")]
     pub(crate) fn per_second(&self) -> f64 {
         self.times.len() as f64 / self.elapsed.as_secs_f64()

@@ -1,7 +1,7 @@
 //! `astrago up` as a process, and what one sees of it from outside.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -46,14 +46,10 @@ impl Server {
     }
 
     async fn start_in(folder: Arc<tempfile::TempDir>) -> Result<Self> {
-        let binary = std::env::var_os("ASTRAGO_BINARY").map_or_else(
-            || PathBuf::from(env!("CARGO_BIN_EXE_astrago")),
-            PathBuf::from,
-        );
         let data = folder.path().join("data");
         let log = std::fs::File::create(folder.path().join("stderr.log"))?;
         let begin = Instant::now();
-        let mut child = Command::new(binary)
+        let mut child = Command::new(binary())
             .args([
                 "up",
                 "--listen",
@@ -79,7 +75,7 @@ impl Server {
             folder,
             process: Arc::new(Mutex::new(Process(child))),
         };
-        let path = format!("{}/readyz", server.rest);
+        let path = format!("{}/healthz", server.rest);
         let answer = client()?.get(path).send().await?;
         if !answer.status().is_success() {
             return Err(format!("not ready, though it says {ready:?}").into());
@@ -88,6 +84,27 @@ impl Server {
             ready_after: begin.elapsed(),
             ..server
         })
+    }
+
+    /// A client of this server.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(binary());
+        command.env("ASTRAGO_SERVER", &self.rest);
+        command
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// An answer that is read as it comes, if what it is about exists.
+    pub(crate) async fn stream(
+        &self,
+        client: &reqwest::Client,
+        path: &str,
+    ) -> Result<Option<reqwest::Response>> {
+        let answer = client.get(format!("{}{path}", self.rest)).send().await?;
+        Ok(Some(answer).filter(|answer| answer.status().is_success()))
     }
 
     pub(crate) async fn post(&self, client: &reqwest::Client, path: &str, body: String) -> Result {
@@ -204,6 +221,13 @@ impl Server {
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         process.0.id()
     }
+}
+
+fn binary() -> PathBuf {
+    std::env::var_os("ASTRAGO_BINARY").map_or_else(
+        || PathBuf::from(env!("CARGO_BIN_EXE_astrago")),
+        PathBuf::from,
+    )
 }
 
 async fn done(request: reqwest::RequestBuilder) -> Result<bytes::Bytes> {

@@ -6,9 +6,9 @@ use clap::{Args, Subcommand};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Init {
-    /// The training script, or its folder; otherwise train.py or main.py here
+    /// The training script, or its folder; by default train.py or main.py here
     pub(crate) path: Option<PathBuf>,
-    /// Write over files that are there
+    /// Overwrite files that exist
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -17,13 +17,13 @@ pub(crate) struct Init {
 pub(crate) struct Code {
     /// Name of the job
     pub(crate) name: String,
-    /// Folder to write to, which must not exist yet; otherwise one with the job's name
+    /// Folder to create; by default one with the job's name
     pub(crate) folder: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Jobs {
-    /// All namespaces that you may see
+    /// In all namespaces that you may see
     #[arg(short = 'A', long)]
     pub(crate) all_namespaces: bool,
     /// Only jobs in this state
@@ -32,13 +32,18 @@ pub(crate) struct Jobs {
     /// Only jobs with these labels, such as team=vision,stage!=test
     #[arg(short = 'l', long, value_name = "LABELS")]
     pub(crate) selector: Option<String>,
-    /// The most jobs to list
-    #[arg(long, default_value_t = 100)]
-    pub(crate) limit: usize,
-    /// Jobs that are gone, too, as far as their records are kept
+    /// List at most this many jobs
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 100,
+        allow_negative_numbers = true
+    )]
+    pub(crate) limit: i64,
+    /// Include deleted jobs, for as long as their records are kept
     #[arg(long)]
     pub(crate) deleted: bool,
-    /// Show it again whenever it changes, until Ctrl-C
+    /// Print the list again whenever it changes, until Ctrl-C
     #[arg(short, long)]
     pub(crate) watch: bool,
 }
@@ -57,7 +62,7 @@ pub(crate) struct Delete {
     /// With --all or --selector: only those in this state
     #[arg(long, conflicts_with = "names")]
     pub(crate) state: Option<String>,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
 }
@@ -80,20 +85,25 @@ pub(crate) struct Metrics {
 pub(crate) struct Logs {
     /// Name of the job
     pub(crate) name: String,
-    /// Go on as lines are written, until the job ends
+    /// Keep printing new lines until the job ends
     #[arg(short, long)]
     pub(crate) follow: bool,
-    /// One worker only
-    #[arg(long, value_name = "N", conflicts_with = "all")]
+    /// Only this worker
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with = "all",
+        allow_negative_numbers = true
+    )]
     pub(crate) worker: Option<i64>,
     /// All workers together, in the order of time; the default
     #[arg(long)]
     pub(crate) all: bool,
-    /// The attempt before this one
+    /// Of the previous attempt
     #[arg(long, conflicts_with = "follow")]
     pub(crate) previous: bool,
-    /// How many lines from the end
-    #[arg(long, value_name = "N")]
+    /// Only this many lines from the end
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) tail: Option<i64>,
 }
 
@@ -101,7 +111,7 @@ pub(crate) struct Logs {
 pub(crate) struct Shell {
     /// Name of the job
     pub(crate) name: String,
-    /// Which worker
+    /// Number of the worker
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) worker: u32,
 }
@@ -110,7 +120,7 @@ pub(crate) struct Shell {
 pub(crate) struct Exec {
     /// Name of the job
     pub(crate) name: String,
-    /// Which worker
+    /// Number of the worker
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) worker: u32,
     /// Give the program a terminal
@@ -123,11 +133,11 @@ pub(crate) struct Exec {
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Copy {
-    /// A file or folder of this machine, or JOB:PATH
+    /// A file or folder on this machine, or JOB:PATH
     pub(crate) from: String,
-    /// Where it is to be: JOB:PATH, or a place on this machine. An existing folder takes it in
+    /// Where to put it: JOB:PATH, or a path on this machine. If that is an existing folder, it is put into it
     pub(crate) to: String,
-    /// Which worker
+    /// Number of the worker
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) worker: u32,
 }
@@ -136,10 +146,10 @@ pub(crate) struct Copy {
 pub(crate) struct PortForward {
     /// Name of the job
     pub(crate) name: String,
-    /// Ports, as PORT for the same one here and there, or as HERE:THERE; 0 here picks a free one
+    /// Ports: PORT for the same one on both sides, or LOCAL:REMOTE; LOCAL 0 picks a free one
     #[arg(required = true, value_parser = ports)]
     pub(crate) ports: Vec<(u16, u16)>,
-    /// Which worker
+    /// Number of the worker
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) worker: u32,
 }
@@ -171,10 +181,10 @@ pub(crate) enum UserCommand {
     Add {
         /// Name of the user
         name: String,
-        /// May do everything
+        /// Make them an administrator, who may do everything
         #[arg(long)]
         admin: bool,
-        /// Give a user that exists a new token, and take the one before it away
+        /// Give an existing user a new token and revoke the old one
         #[arg(long)]
         rotate: bool,
     },
@@ -197,14 +207,14 @@ pub(crate) struct Namespace {
 pub(crate) enum NamespaceCommand {
     /// List the namespaces that you may see
     List,
-    /// Make a namespace
+    /// Create a namespace
     Create {
         /// Its name
         name: String,
     },
     /// Work in this namespace from now on, on this machine and with this server
     Use {
-        /// Its name; without one, your own again
+        /// Its name; without it, your own again
         name: Option<String>,
     },
 }

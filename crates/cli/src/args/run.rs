@@ -9,22 +9,28 @@ use clap::Args;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Run {
-    /// The training script, or a folder with it: all its files but those that .gitignore names. Without it this folder,
-    /// as its astrago.yaml says; a folder's astrago.yaml stands for the flags that are not given
+    /// The training script, or a folder that contains it: all its files are sent, except those that .gitignore names.
+    /// By default this folder. Flags that are not given are taken from the folder's astrago.yaml
     pub(crate) path: Option<PathBuf>,
-    /// Run what is in a git repository, at a branch, a tag or a commit; PATH is then a path within it
+    /// Run the code of a git repository, at a branch, tag or commit; PATH is then a path within it
     #[arg(long, value_name = "URL[@REF]")]
     pub(crate) git: Option<String>,
-    /// The script of the folder to start; otherwise train.py or main.py
+    /// Which script of the folder to start; by default train.py or main.py
     #[arg(long, value_name = "FILE")]
     pub(crate) entry: Option<String>,
     /// How many nodes train together
-    #[arg(long, visible_alias = "nnodes", default_value_t = 1, value_name = "N")]
+    #[arg(
+        long,
+        visible_alias = "nnodes",
+        default_value_t = 1,
+        value_name = "N",
+        allow_negative_numbers = true
+    )]
     pub(crate) nodes: i64,
-    /// How many processes torchrun starts on each node; without it, python starts one
+    /// How many processes torchrun starts on each node; by default python starts one
     #[arg(long, visible_alias = "nproc", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) nproc_per_node: Option<u16>,
-    /// pytorch, tensorflow, horovod or another that `astrago runtimes` shows; otherwise guessed from the imports
+    /// pytorch, tensorflow, horovod or another that `astrago runtimes` shows; by default guessed from the imports
     #[arg(long, value_name = "NAME")]
     pub(crate) framework: Option<String>,
     /// A runtime other than the framework's own
@@ -34,7 +40,7 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) image: Option<String>,
     /// GPUs per node
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) gpus: Option<i64>,
     /// Cores per node, such as 4 or 500m
     #[arg(long, value_name = "CORES")]
@@ -42,25 +48,25 @@ pub(crate) struct Run {
     /// Memory per node, such as 16Gi
     #[arg(long, value_name = "AMOUNT")]
     pub(crate) memory: Option<String>,
-    /// Cores of a launcher that does not train, as horovod has one
+    /// Cores of the launcher, where there is one that does not train (horovod)
     #[arg(long, value_name = "CORES")]
     pub(crate) launcher_cpu: Option<String>,
-    /// Memory of such a launcher
+    /// Memory of that launcher
     #[arg(long, value_name = "AMOUNT")]
     pub(crate) launcher_memory: Option<String>,
-    /// Environment variable of the script (repeatable)
+    /// Environment variable for the script (repeatable)
     #[arg(long = "env", short = 'e', value_parser = variable, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<EnvVar>,
     /// How often the whole job may be restarted
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) max_restarts: Option<i64>,
-    /// Restart after all failures, or only after those that another attempt may heal: not after a missing module
+    /// Restart after every failure, or only after those that another attempt may cure: not after a missing module
     #[arg(long, value_name = "WHICH", value_parser = ["transient", "all"])]
     pub(crate) retry: Option<String>,
-    /// Keep a folder over restarts, named to the script as CHECKPOINT_DIR; it goes with the job
+    /// Give the script a folder that survives restarts, in CHECKPOINT_DIR; it is deleted with the job
     #[arg(long)]
     pub(crate) checkpoint: bool,
-    /// End the job as failed after this time, such as 90m, 12h or a number of seconds
+    /// Fail the job after this time, such as 90m, 12h or a number of seconds
     #[arg(long, value_parser = seconds, value_name = "TIME")]
     pub(crate) deadline: Option<i64>,
     /// Higher goes first in the queue
@@ -72,16 +78,16 @@ pub(crate) struct Run {
     /// Any other field of POST /api/trainjob/create (repeatable)
     #[arg(long = "set", value_parser = pair, value_name = "FIELD=VALUE")]
     pub(crate) set: Vec<(String, String)>,
-    /// Name of the job; otherwise made of user and time
+    /// Name of the job; by default your name and the time
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// Make the namespace if it does not exist
+    /// Create the namespace if it does not exist
     #[arg(long)]
     pub(crate) create_namespace: bool,
     /// Submit and return at once
     #[arg(long, short)]
     pub(crate) detach: bool,
-    /// Arguments of the script
+    /// Arguments for the script
     #[arg(last = true)]
     pub(crate) arguments: Vec<String>,
 }

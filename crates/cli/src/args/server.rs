@@ -26,13 +26,13 @@ pub(crate) struct Up {
         value_name = "ADDR"
     )]
     pub(crate) kube_listen: SocketAddr,
-    /// Where containers get their files from: this machine's own, or images from registries
+    /// Where containers get their files: from this machine, or from images in registries
     #[arg(long, value_enum, default_value_t = Images::Host, env = "ASTRAGO_IMAGES")]
     pub(crate) images: Images,
-    /// Interpreter whose environment containers see with --images host; otherwise python3 on PATH
+    /// Interpreter whose environment containers see with --images host; by default python3 on PATH
     #[arg(long, env = "ASTRAGO_PYTHON", value_name = "PATH", value_parser = interpreter)]
     pub(crate) python: Option<PathBuf>,
-    /// What the node offers instead of what it finds, such as cpu=8,memory=32Gi,nvidia.com/gpu=2
+    /// What the node offers, instead of what it finds, such as cpu=8,memory=32Gi,nvidia.com/gpu=2
     #[arg(long, value_delimiter = ',', value_parser = amount, env = "ASTRAGO_CAPACITY", value_name = "NAME=AMOUNT")]
     pub(crate) capacity: Vec<(String, String)>,
     /// Host folder that jobs may mount (repeatable)
@@ -45,10 +45,10 @@ pub(crate) struct Up {
     pub(crate) host_paths: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) bounds: Bounds,
-    /// File to which every write of the Kubernetes API is appended: who, what, when, with which answer
+    /// Append every write to the Kubernetes API to this file: who, what, when and with what result
     #[arg(long, env = "ASTRAGO_AUDIT_LOG", value_name = "FILE")]
     pub(crate) audit_log: Option<PathBuf>,
-    /// Run no pods here: a control plane only
+    /// Run no pods here, only the control plane
     #[arg(long, env = "ASTRAGO_NO_NODE")]
     pub(crate) no_node: bool,
     /// Controllers to run; leave out those that another program brings, such as Kubeflow Trainer
@@ -63,7 +63,7 @@ pub(crate) struct Up {
     /// Ask for no token: everybody on this machine is the administrator
     #[arg(long, env = "ASTRAGO_NO_AUTH")]
     pub(crate) no_auth: bool,
-    /// End the pods too when stopping
+    /// Also end the pods when stopping
     #[arg(long, env = "ASTRAGO_STOP_PODS")]
     pub(crate) stop_pods: bool,
     #[command(flatten)]
@@ -99,10 +99,10 @@ pub(crate) struct Tls {
 /// What is kept and told, on any server.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct History {
-    /// File with settings: the flags of this command as keys. Flags and variables win over it
+    /// File with settings, whose keys are the flags of this command. Flags and variables take precedence
     #[arg(long, env = "ASTRAGO_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// How many days records and logs of jobs that are gone are kept
+    /// How many days to keep records and logs of deleted jobs
     #[arg(
         id = "history_days",
         long = "history-days",
@@ -112,7 +112,7 @@ pub(crate) struct History {
         value_name = "DAYS"
     )]
     pub(crate) days: u32,
-    /// How large all logs together may become before the oldest go
+    /// How large all logs together may grow before the oldest are deleted
     #[arg(
         id = "history_size",
         long = "history-size",
@@ -122,7 +122,7 @@ pub(crate) struct History {
         value_name = "AMOUNT"
     )]
     pub(crate) size: u64,
-    /// Let webhooks go to this machine and its private networks
+    /// Allow webhooks to this machine and to private networks
     #[arg(long, env = "ASTRAGO_ALLOW_PRIVATE_WEBHOOKS")]
     pub(crate) allow_private_webhooks: bool,
     /// Do not limit how many requests a user may send
@@ -147,10 +147,10 @@ impl History {
 /// What pods may take and images may reach.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Bounds {
-    /// Disk that a pod may take which sets no limit, such as 50Gi; 0 for no limit [default: half of what is free]
+    /// Disk space for a pod that sets no limit itself, such as 50Gi; 0 for no limit [default: half of what is free]
     #[arg(long, value_parser = size, env = "ASTRAGO_POD_DISK", value_name = "SIZE")]
     pub(crate) pod_disk: Option<u64>,
-    /// Let images come from registries on this machine and in private networks
+    /// Allow images from registries on this machine and in private networks
     #[arg(long, env = "ASTRAGO_ALLOW_PRIVATE_REGISTRIES")]
     pub(crate) allow_private_registries: bool,
 }
@@ -160,7 +160,7 @@ pub(crate) struct Network {
     /// Whether pods can reach addresses outside of this machine
     #[arg(long, value_enum, default_value_t = Switch::On, env = "ASTRAGO_EGRESS", value_name = "SWITCH")]
     pub(crate) egress: Switch,
-    /// A name server for pods, instead of this machine's; may be given several times
+    /// Name server for pods, instead of this machine's (repeatable)
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) dns: Vec<Ipv4Addr>,
 }
@@ -233,7 +233,7 @@ pub(crate) struct Serve {
         value_name = "ADDR"
     )]
     pub(crate) listen: SocketAddr,
-    /// Cluster to work with; otherwise KUBECONFIG, or the cluster this runs in
+    /// Cluster to work with; by default KUBECONFIG, or the cluster this runs in
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Ask for no token: everybody on this machine is the administrator
@@ -250,11 +250,11 @@ pub(crate) struct Serve {
 /// The provider that browsers sign in with.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Oidc {
-    /// OpenID Connect provider that browsers sign in with, the one whose tokens the API server of the cluster takes
+    /// OpenID Connect provider for signing in with a browser: the one whose tokens the cluster's API server accepts
     #[arg(id = "oidc_issuer", long = "oidc-issuer", env = "ASTRAGO_OIDC_ISSUER", value_name = "URL",
           requires_all = ["oidc_client_id", "public_url"])]
     pub(crate) issuer: Option<String>,
-    /// Our name at the provider
+    /// Client ID at the provider
     #[arg(
         id = "oidc_client_id",
         long = "oidc-client-id",
@@ -262,7 +262,7 @@ pub(crate) struct Oidc {
         value_name = "ID"
     )]
     pub(crate) client_id: Option<String>,
-    /// File with our secret at the provider, where it gave us one
+    /// File with the client secret, if the provider has issued one
     #[arg(
         id = "oidc_client_secret_file",
         long = "oidc-client-secret-file",
@@ -270,7 +270,7 @@ pub(crate) struct Oidc {
         value_name = "FILE"
     )]
     pub(crate) client_secret_file: Option<PathBuf>,
-    /// Where browsers reach this server
+    /// Address at which browsers reach this server
     #[arg(long, env = "ASTRAGO_PUBLIC_URL", value_name = "URL")]
     pub(crate) public_url: Option<String>,
 }
@@ -288,7 +288,7 @@ pub(crate) struct ControllersAlone {
         value_name = "NAME"
     )]
     pub(crate) controllers: Vec<Controller>,
-    /// Do not ask for the lease that keeps several copies from working at once
+    /// Do not take the lease that keeps several copies from working at once
     #[arg(long)]
     pub(crate) no_leader_election: bool,
     /// Address for /healthz, /readyz and /metrics, without TLS or tokens; there is none by default
@@ -298,7 +298,7 @@ pub(crate) struct ControllersAlone {
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Alone {
-    /// API server to work with; otherwise KUBECONFIG, or the cluster this runs in
+    /// API server to work with; by default KUBECONFIG, or the cluster this runs in
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
     #[command(flatten)]
@@ -309,7 +309,7 @@ pub(crate) struct Alone {
 pub(crate) struct NodeAlone {
     #[command(flatten)]
     pub(crate) alone: Alone,
-    /// Name of the Node object; otherwise this machine's host name
+    /// Name of the Node object; by default this machine's host name
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Address at which the API server reaches this node's logs
@@ -318,8 +318,8 @@ pub(crate) struct NodeAlone {
     /// File with the token that the API server presents for that
     #[arg(long, value_name = "FILE")]
     pub(crate) kubelet_token_file: Option<PathBuf>,
-    /// File with the authority that signed the API server's certificate for kubelets. Whoever has one of
-    /// its certificates reads logs and runs commands in pods here: it must not sign for users
+    /// File with the CA that signed the certificate by which the API server shows itself to kubelets. Whoever has a
+    /// certificate of this CA can read logs and run commands in pods here, so it must not sign for users
     #[arg(long, value_name = "FILE")]
     pub(crate) kubelet_client_ca: Option<PathBuf>,
     /// Host folder that pods may mount (repeatable)
@@ -327,7 +327,7 @@ pub(crate) struct NodeAlone {
     pub(crate) host_paths: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) bounds: Bounds,
-    /// End the pods too when stopping
+    /// Also end the pods when stopping
     #[arg(long)]
     pub(crate) stop_pods: bool,
     /// Where containers get their files from
@@ -338,7 +338,7 @@ pub(crate) struct NodeAlone {
     pub(crate) python: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) network: Network,
-    /// What the node offers instead of what it finds
+    /// What the node offers, instead of what it finds
     #[arg(long, value_delimiter = ',', value_parser = amount, value_name = "NAME=AMOUNT")]
     pub(crate) capacity: Vec<(String, String)>,
 }

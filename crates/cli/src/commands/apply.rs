@@ -53,12 +53,7 @@ fn read(path: &Path) -> Result<String> {
             .context("failed to read standard input")?;
         return Ok(text);
     }
-    std::fs::read_to_string(path).map_err(|error| {
-        anyhow::Error::from(error).context(Failure::theirs(format!(
-            "failed to read {}",
-            path.display()
-        )))
-    })
+    std::fs::read_to_string(path).with_context(|| Failure::unreadable(path))
 }
 
 /// The objects of a stream of YAML documents; lists are taken apart.

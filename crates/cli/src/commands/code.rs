@@ -25,9 +25,14 @@ pub(crate) async fn code(connection: &Connection, arguments: &Code) -> Result<()
         .await?;
     let archive = answer.bytes().await.context("failed to read the code")?;
     fs::create_dir(&folder).map_err(|error| {
-        let failure = Failure::theirs(format!("failed to make the folder {}", folder.display()))
-            .hint("it must not exist yet; name another one: `astrago code NAME FOLDER`");
-        anyhow::Error::from(error).context(failure)
+        let shown = folder.display();
+        if error.kind() == std::io::ErrorKind::AlreadyExists {
+            let failure = Failure::theirs(format!("{shown} exists already"));
+            return failure
+                .hint("name another folder: `astrago code NAME FOLDER`")
+                .into();
+        }
+        anyhow::Error::from(error).context(Failure::theirs(format!("failed to create {shown}")))
     })?;
     // Reading checks every path before it is used here.
     let listing = snapshot::read(&*archive, |path, executable, content| {
@@ -41,7 +46,10 @@ pub(crate) async fn code(connection: &Connection, arguments: &Code) -> Result<()
         std::io::copy(content, &mut file).map(drop)
     })
     .with_context(|| format!("failed to unpack the code into {}", folder.display()))?;
-    let count = listing.files.len();
-    output::write(&format!("wrote {count} files to {}\n", folder.display()))?;
+    let files = match listing.files.len() {
+        1 => "1 file".to_owned(),
+        count => format!("{count} files"),
+    };
+    output::write(&format!("wrote {files} to {}\n", folder.display()))?;
     Ok(())
 }

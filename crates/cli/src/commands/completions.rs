@@ -10,7 +10,8 @@ use crate::client::Client;
 use crate::output;
 
 /// The commands that take the name of a job first.
-const OF_A_JOB: &str = "job|logs|metrics|events|delete|suspend|resume|restart|code";
+const OF_A_JOB: &str =
+    "job|logs|metrics|events|shell|exec|port-forward|delete|suspend|resume|restart|code";
 
 /// The most names that are offered.
 const MOST: &str = "200";
@@ -83,6 +84,9 @@ mod tests {
             assert!(script.contains("astrago job-names"), "{shell}");
         }
         let zsh = script(Shell::Zsh);
-        assert!(zsh.matches(":_astrago_job_names").count() >= 9, "{zsh}");
+        assert!(
+            zsh.matches(":_astrago_job_names").count() >= OF_A_JOB.split('|').count(),
+            "{zsh}"
+        );
     }
 }

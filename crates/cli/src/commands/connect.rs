@@ -4,7 +4,7 @@
 
 mod copy;
 
-use std::io::{self, IsTerminal, Read, Write, stderr, stdin, stdout};
+use std::io::{IsTerminal, Read, stderr, stdin, stdout};
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -63,7 +63,7 @@ pub(crate) async fn shell(connection: &Connection, wanted: &Shell) -> Result<Exi
 
 pub(crate) async fn exec(connection: &Connection, wanted: &Exec) -> Result<ExitCode> {
     if wanted.tty && !stdin().is_terminal() {
-        let failure = Failure::theirs("--tty needs a terminal, and standard input is none");
+        let failure = Failure::theirs("--tty needs a terminal, and standard input is not one");
         return Err(failure.hint("leave --tty out").into());
     }
     let Exec { name, worker, .. } = wanted;
@@ -79,7 +79,8 @@ async fn run(
 ) -> Result<ExitCode> {
     let socket = start(connection, job, worker, command, terminal).await?;
     let raw = terminal.then(Raw::enter).transpose()?;
-    let status = converse(socket, terminal, typed(), stdout()).await;
+    let print = |data: &[u8]| output::pass(stdout(), data);
+    let status = converse(socket, terminal, typed(), print).await;
     // Before anything is printed: what is printed needs the terminal as it was.
     drop(raw);
     verdict(&status?)
@@ -112,7 +113,7 @@ async fn converse(
     socket: Socket,
     terminal: bool,
     mut input: mpsc::Receiver<Vec<u8>>,
-    mut output: impl Write,
+    mut take: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<Value> {
     let mut resized = signal(SignalKind::window_change())?;
     let mut keep_alive = tokio::time::interval(KEEP_ALIVE);
@@ -142,8 +143,8 @@ async fn converse(
         while let Some(message) = messages.next().await.transpose().map_err(broke)? {
             match message {
                 Message::Binary(message) => match message.split_first() {
-                    Some((&OUTPUT, data)) => print(&mut output, data)?,
-                    Some((&ERRORS, data)) => print(&mut stderr(), data)?,
+                    Some((&OUTPUT, data)) => take(data)?,
+                    Some((&ERRORS, data)) => output::pass(stderr(), data)?,
                     Some((&STATUS, data)) => return Ok(serde_json::from_slice(data)?),
                     _ => {}
                 },
@@ -152,7 +153,7 @@ async fn converse(
             }
         }
         let failure = Failure::ours("the connection ended before the program did");
-        let hint = "the worker ended, or the right to it did";
+        let hint = "the worker has ended, or your right to enter it was withdrawn";
         Err(failure.hint(hint).into())
     };
     tokio::select! {
@@ -161,7 +162,6 @@ async fn converse(
     }
 }
 
-/// The error is told in words: as a cause, a pipe that broke there would count as one of ours that nobody reads.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "errors are mapped by it as they are"
@@ -182,11 +182,6 @@ fn typed() -> mpsc::Receiver<Vec<u8>> {
         }
     });
     receiver
-}
-
-fn print(stream: &mut impl Write, data: &[u8]) -> io::Result<()> {
-    stream.write_all(data)?;
-    stream.flush()
 }
 
 fn say(channel: u8, data: &[u8]) -> Message {
@@ -215,7 +210,10 @@ fn verdict(status: &Value) -> Result<ExitCode> {
     });
     code.map(ExitCode::from).ok_or_else(|| {
         let message = status["message"].as_str();
-        Failure::theirs(message.unwrap_or("the program could not be started")).into()
+        let message = message.unwrap_or("the program could not be started");
+        // Kubernetes says so of every program that it cannot start.
+        let shorter = message.strip_prefix("Internal error occurred: ");
+        Failure::theirs(shorter.unwrap_or(message)).into()
     })
 }
 
@@ -246,7 +244,7 @@ pub(crate) async fn port_forward(connection: &Connection, wanted: &PortForward) 
     for (here, there) in &wanted.ports {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, *here)).await;
         let listener = listener.with_context(|| {
-            Failure::theirs(format!("port {here} of this machine cannot be had"))
+            Failure::theirs(format!("failed to listen on port {here}"))
                 .hint(format!("choose another, such as 0:{there}"))
         })?;
         let road = Road {
@@ -262,7 +260,7 @@ pub(crate) async fn port_forward(connection: &Connection, wanted: &PortForward) 
         road.open().await?;
         let here = listener.local_addr()?;
         output::write(&format!(
-            "{here} is port {there} of worker {}\n",
+            "forwarding {here} to port {there} of worker {}\n",
             wanted.worker
         ))?;
         listening.push(tokio::spawn(road.serve(listener)));
@@ -292,7 +290,7 @@ impl Road {
             tokio::spawn(async move {
                 let carried = async { carry(road.open().await?, stream).await };
                 if let Err(error) = carried.await {
-                    anstream::eprintln!("a connection failed: {error:#}");
+                    output::say(&format!("a connection failed: {error:#}\n"));
                 }
             });
         }

@@ -1,6 +1,6 @@
 //! `astrago delete`.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 
 use anyhow::Result;
 use astrago_rest::model::{Deleted, JobList};
@@ -100,11 +100,10 @@ fn confirm(names: &[String], namespace: &str) -> Result<()> {
     let what = format!("{count} in namespace {namespace}: {shown}{more}");
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Err(Failure::theirs(format!("this would delete {what}"))
-            .hint("say --yes if that is meant")
+            .hint("add --yes to delete them")
             .into());
     }
-    anstream::eprint!("delete {what}? [y/N] ");
-    std::io::stderr().flush()?;
+    output::say(&format!("delete {what}? [y/N] "));
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;
     if matches!(answer.trim(), "y" | "Y" | "yes") {

@@ -58,7 +58,7 @@ fn data(folder: &Path) -> Vec<Finding> {
                 findings.push(finding("objects", Level::Warn, found, ""));
             }
             findings.push(if report.damaged.is_empty() {
-                let found = format!("{} rows, all as they were written", report.rows);
+                let found = format!("{} rows, all intact", report.rows);
                 finding("objects", Level::Ok, found, "")
             } else {
                 finding("objects", Level::Fail, listed(&report.damaged), RESTART)
@@ -70,7 +70,7 @@ fn data(folder: &Path) -> Vec<Finding> {
         }
     }
     findings.push(match astrago_rest::check_history(&folder.join("history")) {
-        None => finding("history", Level::Ok, "whole".to_owned(), ""),
+        None => finding("history", Level::Ok, "intact".to_owned(), ""),
         Some(found) => finding("history", Level::Fail, found, RESTART),
     });
     findings
@@ -90,32 +90,29 @@ fn row(finding: &Finding) -> Vec<String> {
 }
 
 async fn server(connection: &Connection) -> Vec<Finding> {
-    let finding = |requirement, found: String| Finding {
+    let finding = |requirement, level, found: String| Finding {
         requirement,
-        level: Level::Ok,
+        level,
         found,
         fix: None,
     };
     let server = match Client::find(connection).await {
         Ok(Some(server)) => server,
         Ok(None) => {
-            return vec![finding(
-                "server",
-                "none runs; `astrago up` starts one".to_owned(),
-            )];
+            let found = "none runs; `astrago up` starts one".to_owned();
+            return vec![finding("server", Level::Ok, found)];
         }
-        Err(error) => return vec![finding("server", error.to_string())],
+        Err(error) => return vec![finding("server", Level::Warn, error.to_string())],
     };
-    let mut findings = vec![finding("server", format!("runs at {}", server.base()))];
-    if let Ok(cluster) = server.get::<ClusterInfo>("/api/cluster", &[]).await {
-        findings.push(Finding {
-            level: if cluster.connected {
-                Level::Ok
-            } else {
-                Level::Warn
-            },
-            ..finding("cluster", describe(&cluster))
-        });
+    let found = format!("runs at {}", server.base());
+    let mut findings = vec![finding("server", Level::Ok, found)];
+    match server.get::<ClusterInfo>("/api/cluster", &[]).await {
+        Ok(cluster) => {
+            let levels = [Level::Warn, Level::Ok];
+            let level = levels[usize::from(cluster.connected)];
+            findings.push(finding("cluster", level, describe(&cluster)));
+        }
+        Err(error) => findings.push(finding("cluster", Level::Warn, error.to_string())),
     }
     findings
 }

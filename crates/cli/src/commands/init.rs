@@ -19,10 +19,7 @@ const SCHEMA: &str = ".astrago.schema.json";
 pub(crate) fn init(wanted: &Init) -> Result<()> {
     let (folder, entry) = place(wanted.path.as_deref())?;
     let script = folder.join(&entry);
-    let code = fs::read(&script).map_err(|error| {
-        let failure = Failure::theirs(format!("failed to read {}", script.display()));
-        anyhow::Error::from(error).context(failure)
-    })?;
+    let code = fs::read(&script).with_context(|| Failure::unreadable(&script))?;
     let text = text(&entry, &String::from_utf8_lossy(&code))?;
     let schema = include_str!("../../../../docs/astrago.schema.json");
     let files = [
@@ -33,8 +30,8 @@ pub(crate) fn init(wanted: &Init) -> Result<()> {
         // Its own words again are no loss; whatever else lies there is not written through or over.
         let there = path.symlink_metadata().is_ok();
         if there && !wanted.force && fs::read(path).ok().as_deref() != Some(text.as_bytes()) {
-            let failure = Failure::theirs(format!("{} is there already", path.display()));
-            return Err(failure.hint("--force writes over it").into());
+            let failure = Failure::theirs(format!("{} exists already", path.display()));
+            return Err(failure.hint("overwrite it with --force").into());
         }
     }
     for (path, text) in &files {
@@ -147,7 +144,7 @@ mod tests {
         fs::write(&file, "nodes: 7\n").unwrap();
         let error = init_in(folder.path(), false).unwrap_err();
         assert!(
-            error.to_string().contains("astrago.yaml is there already"),
+            error.to_string().contains("astrago.yaml exists already"),
             "{error}"
         );
         assert_eq!(fs::read_to_string(&file).unwrap(), "nodes: 7\n");

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use astrago_rest::model::{CreateResponse, JobDetail, JobEvent, JobStatus, Usage};
+use astrago_rest::model::{Amounts, CreateResponse, JobDetail, JobEvent, JobStatus, Usage};
 use owo_colors::OwoColorize;
 use serde_json::Value;
 
@@ -155,12 +155,10 @@ fn facts(job: &JobDetail) -> Vec<(String, String)> {
         "Nodes",
         format!("{} of {} running", summary.nodes_running, summary.num_nodes),
     );
-    let per_node = &summary.per_node;
-    let (cpu, memory) = (short(per_node.cpu), bytes(per_node.memory));
-    fact(
-        "Per node",
-        format!("cpu {cpu}, memory {memory}, gpu {}", per_node.gpu),
-    );
+    // Before there are pods, only what the job itself asks for is known, and not what its runtime does.
+    if let Some(sizes) = sizes(&summary.per_node, !job.nodes.is_empty()) {
+        fact("Per node", sizes);
+    }
     if let Some(progress) = &summary.progress {
         let left = progress.remaining_seconds;
         let left = left.map(|left| format!("{} left", duration(left)));
@@ -189,13 +187,28 @@ fn facts(job: &JobDetail) -> Vec<(String, String)> {
     );
     fact("Restarts", summary.restarts.to_string());
     fact("Reserved", reserved(&job.usage));
-    if let Some(failure) = &job.previous_failure {
+    let last_time = job.previous_failure.as_ref();
+    if let Some(failure) = last_time.filter(|_| !summary.state.is_finished()) {
         fact("Last time", failure.summary.clone());
     }
     for metric in &job.metrics {
         fact(&metric.name, metric.value.to_string());
     }
     facts
+}
+
+/// What a node may use. Of what nobody set a size for it may use all that the machine has.
+fn sizes(per_node: &Amounts, known: bool) -> Option<String> {
+    let sizes = [
+        (per_node.cpu > 0.0).then(|| format!("cpu {}", short(per_node.cpu))),
+        (per_node.memory > 0).then(|| format!("memory {}", bytes(per_node.memory))),
+        (per_node.gpu > 0).then(|| format!("gpu {}", per_node.gpu)),
+    ];
+    let sizes: Vec<String> = sizes.into_iter().flatten().collect();
+    if !sizes.is_empty() {
+        return Some(sizes.join(", "));
+    }
+    known.then(|| "no limit".to_owned())
 }
 
 /// What a job kept from others. Without --cpu, --memory and --gpus that is nothing, whatever it used.
@@ -240,6 +253,19 @@ fn draw_nodes(job: &JobDetail) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_sizes_there_is_no_limit() {
+        let amounts = |cpu, memory, gpu| Amounts { cpu, memory, gpu };
+        for (amounts, known, want) in [
+            (amounts(0.5, 1 << 30, 0), false, Some("cpu 0.5, memory 1Gi")),
+            (amounts(0.0, 0, 2), false, Some("gpu 2")),
+            (amounts(0.0, 0, 0), true, Some("no limit")),
+            (amounts(0.0, 0, 0), false, None),
+        ] {
+            assert_eq!(sizes(&amounts, known).as_deref(), want);
+        }
+    }
 
     #[test]
     fn what_was_not_reserved_is_not_counted() {

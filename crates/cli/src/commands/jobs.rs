@@ -1,7 +1,7 @@
 //! Lists: jobs, machines, runtimes.
 
 use std::fmt::Write as _;
-use std::io::IsTerminal;
+use std::io::stdout;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -29,6 +29,7 @@ pub(crate) async fn list(connection: &Connection, format: Format, arguments: &Jo
     if arguments.deleted {
         query.push(("archived", "true".to_owned()));
     }
+    let chosen = arguments.state.is_some() || arguments.selector.is_some();
     let mut shown = String::new();
     loop {
         let jobs: JobList = client.get("/api/trainjobs", &query).await?;
@@ -37,23 +38,25 @@ pub(crate) async fn list(connection: &Connection, format: Format, arguments: &Jo
             namespace::must_exist(&client, namespace, &me).await?;
         }
         if !arguments.watch {
-            return output::print(format, &jobs, |wide| draw(&jobs, wide));
+            return output::print(format, &jobs, |wide| draw(&jobs, wide, chosen));
         }
-        let text = output::render(format, &jobs, |wide| draw(&jobs, wide))?;
+        let text = output::render(format, &jobs, |wide| draw(&jobs, wide, chosen))?;
         if text != shown {
-            let clear = if std::io::stdout().is_terminal() {
-                "\u{1b}[H\u{1b}[2J"
-            } else {
-                ""
-            };
-            output::write(&format!("{clear}{text}"))?;
+            if output::can_be_steered(&stdout()) {
+                output::steer(stdout(), "\u{1b}[H\u{1b}[2J");
+            }
+            output::write(&text)?;
             shown = text;
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
 
-fn draw(jobs: &JobList, wide: bool) -> String {
+/// The list, or that there is nothing: of all jobs, or of those that were `chosen`.
+fn draw(jobs: &JobList, wide: bool, chosen: bool) -> String {
+    if jobs.items.is_empty() && chosen {
+        return "no jobs match\n".to_owned();
+    }
     if jobs.items.is_empty() {
         return "no jobs; submit one with `astrago run train.py`\n".to_owned();
     }
@@ -109,8 +112,8 @@ fn row(job: &JobSummary, wide: bool) -> Vec<String> {
             job.kind.clone(),
             dash(job.framework.clone()),
             dash(job.user.clone()),
-            short(job.per_node.cpu),
-            bytes(job.per_node.memory),
+            dash(Some(job.per_node.cpu).filter(|it| *it > 0.0).map(short)),
+            dash(Some(job.per_node.memory).filter(|it| *it > 0).map(bytes)),
             job.per_node.gpu.to_string(),
             job.message.clone(),
         ]);

@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use astrago_rest::model::{JobStatus, LogLine, LogLines, WorkerLogs};
+use astrago_rest::model::{JobDetail, JobState, JobStatus, LogLine, LogLines, WorkerLogs};
 use owo_colors::{AnsiColors, OwoColorize};
 
 use super::job::path;
+use super::run::{note, stands};
 use crate::args::{Connection, Format, Logs};
 use crate::client::events::{Event, Events};
 use crate::client::{Client, escape};
@@ -31,6 +32,16 @@ pub(crate) async fn show(connection: &Connection, format: Format, arguments: &Lo
     }
     let prefix = arguments.worker.is_none();
     if arguments.follow {
+        if let Ok(job) = detail(&client, arguments).await
+            && !matches!(job.summary.state, JobState::Running)
+            && !job.summary.state.is_finished()
+        {
+            note(&format!(
+                "{} has no log yet: {}",
+                arguments.name,
+                stands(&job)
+            ));
+        }
         let print = |lines: &[LogLine]| print_lines(lines, prefix);
         follow(&client, &arguments.name, &query, print).await?;
         return Ok(());
@@ -39,7 +50,12 @@ pub(crate) async fn show(connection: &Connection, format: Format, arguments: &Lo
         query.push(("previous", "true".to_owned()));
     }
     if matches!(format, Format::Table | Format::Wide) {
-        return print_all(&client, &arguments.name, query, prefix).await;
+        let any = print_all(&client, &arguments.name, query, prefix).await?;
+        if !any && arguments.tail != Some(0) {
+            let job = detail(&client, arguments).await?;
+            note(&nothing(&job, arguments));
+        }
+        return Ok(());
     }
     if arguments.worker.is_some() {
         let address = format!("/api/trainjob/{}/logs", escape(&arguments.name));
@@ -50,16 +66,37 @@ pub(crate) async fn show(connection: &Connection, format: Format, arguments: &Lo
     output::print(format, &logs, |_| draw_all(&logs.lines, true))
 }
 
-/// Prints a log of any length as it comes.
+async fn detail(client: &Client, arguments: &Logs) -> Result<JobDetail> {
+    let query = [("namespace", client.namespace().await?)];
+    client.get(&path(&arguments.name, ""), &query).await
+}
+
+/// Why nothing was printed.
+fn nothing(job: &JobDetail, arguments: &Logs) -> String {
+    let name = &arguments.name;
+    let who = match arguments.worker {
+        Some(worker) => format!("worker {worker} of {name}"),
+        None => name.clone(),
+    };
+    if arguments.previous {
+        return format!("{who} has no log of an earlier attempt");
+    }
+    if job.summary.state.is_finished() {
+        return format!("{who} has printed nothing");
+    }
+    format!("{who} has no log yet: {}", stands(job))
+}
+
+/// Prints a log of any length as it comes; whether there was anything.
 async fn print_all(
     client: &Client,
     name: &str,
     mut query: Vec<(&str, String)>,
     prefix: bool,
-) -> Result<()> {
+) -> Result<bool> {
     query.push(("format", "ndjson".to_owned()));
     let mut answer = client.stream(&path(name, "/logs"), &query, None).await?;
-    let mut pending = Vec::new();
+    let (mut pending, mut any) = (Vec::new(), false);
     while let Some(chunk) = client.live(&mut answer).await? {
         pending.extend_from_slice(&chunk);
         let Some(end) = pending.iter().rposition(|byte| *byte == b'\n') else {
@@ -69,9 +106,11 @@ async fn print_all(
         let lines: Result<Vec<LogLine>, _> = serde_json::Deserializer::from_slice(&whole)
             .into_iter()
             .collect();
-        print_lines(&lines.context("failed to read a line")?, prefix)?;
+        let lines = lines.context("failed to read a line")?;
+        any |= !lines.is_empty();
+        print_lines(&lines, prefix)?;
     }
-    Ok(())
+    Ok(any)
 }
 
 /// Follows a job until it ends, over broken connections and restarts of the server; returns its state

@@ -24,7 +24,7 @@ pub(crate) async fn namespace(
             let made = create(&client, name).await?;
             output::print(format, &made, |_| {
                 format!(
-                    "made namespace {name}; work in it with `-n {name}` or `astrago namespace use {name}`\n"
+                    "created namespace {name}; work in it with `-n {name}` or `astrago namespace use {name}`\n"
                 )
             })
         }
@@ -68,7 +68,7 @@ fn missing(name: &str, existing: &[String]) -> Option<Failure> {
         return None;
     }
     let mut failure = Failure::theirs(format!("there is no namespace {name:?}")).hint(format!(
-        "make it with --create-namespace, or with `astrago namespace create {name}`"
+        "create it with --create-namespace, or with `astrago namespace create {name}`"
     ));
     let jobs_run_there = |name: &&str| !name.starts_with("kube-") && !name.ends_with("-system");
     let existing = existing.iter().map(String::as_str).filter(jobs_run_there);

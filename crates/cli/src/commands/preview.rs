@@ -12,6 +12,7 @@ use clap::Args;
 use input::{Document, Documents};
 
 use crate::args::Format;
+use crate::exit::Failure;
 
 /// Show what a TrainJob, its runtime and its overrides become, before it runs
 #[derive(Args, Clone, Debug)]
@@ -118,6 +119,17 @@ pub(crate) enum Error {
     Write(#[from] std::io::Error),
     #[error("failed to print an object")]
     Print(#[from] serde_json::Error),
+}
+
+impl Error {
+    /// All of it is about files of the user.
+    pub(crate) fn into_failure(self) -> anyhow::Error {
+        let failure = Failure::theirs(self.to_string());
+        match self {
+            Self::Read { source, .. } => anyhow::Error::from(source).context(failure),
+            _ => failure.into(),
+        }
+    }
 }
 
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;

@@ -4,7 +4,7 @@ mod code;
 mod git;
 mod screen;
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -18,7 +18,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use self::code::Code;
 pub(super) use self::code::{Hint, imported_framework};
-use self::screen::{Screen, note};
+use self::screen::Screen;
+pub(super) use self::screen::{note, stands};
 use super::job::path;
 use super::{logs, namespace};
 use crate::args::{Arguments, Command, Connection, Format, Run, Up};
@@ -35,6 +36,9 @@ const INTERRUPTED: u8 = 130;
 /// How often the job is looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// The least time between two looks, however much happens.
+const PAUSE: Duration = Duration::from_millis(100);
+
 pub(crate) async fn run(
     connection: &Connection,
     format: Option<Format>,
@@ -43,15 +47,15 @@ pub(crate) async fn run(
     let code = Code::read(arguments)?;
     let (client, embedded) = match Client::find(connection).await? {
         Some(client) => (client, None),
+        None if arguments.detach => {
+            let failure = Failure::ours("there is no server on this machine to leave the job with");
+            let hint = "start one with `astrago up`, or leave out --detach";
+            return Err(failure.hint(hint).into());
+        }
         None => start_embedded(connection).await?,
     };
     let result = submit_and_follow(&client, format, arguments, code).await;
     if let Some(running) = embedded {
-        if arguments.detach {
-            note(
-                "the job ends with this command, because no server runs; start one with `astrago up`",
-            );
-        }
         running.stop().await;
     }
     result
@@ -112,7 +116,7 @@ async fn submit(client: &Client, arguments: &Run, code: &Code) -> Result<CreateR
             let known = namespace::must_exist(client, named, &me).await;
             if arguments.create_namespace && known.is_err() {
                 namespace::create(client, named).await?;
-                note(&format!("made namespace {named}"));
+                note(&format!("created namespace {named}"));
             } else {
                 known?;
             }
@@ -130,9 +134,13 @@ async fn submit(client: &Client, arguments: &Run, code: &Code) -> Result<CreateR
     if let Code::Folder(folder, ..) = code {
         send(client, &namespace, folder).await?;
     }
-    client
-        .post("/api/trainjob/create", &[], Some(&request))
-        .await
+    let created = client.post("/api/trainjob/create", &[], Some(&request));
+    created.await.map_err(|mut error| {
+        if let Some(failure) = error.downcast_mut::<Failure>() {
+            failure.rename(|field| code::flag(field, arguments));
+        }
+        error
+    })
 }
 
 /// Shows how the job stands, for as long as it is followed.
@@ -143,7 +151,11 @@ async fn watch(client: &Client, name: &str, query: &[(&str, String)], screen: &S
         if let Ok(detail) = detail {
             screen.job(&detail);
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(PAUSE).await;
+        tokio::select! {
+            () = tokio::time::sleep(LOOK - PAUSE) => {}
+            () = screen.outdated() => {}
+        }
     }
 }
 
@@ -183,8 +195,7 @@ async fn interrupted(client: &Client, name: &str, query: &[(&str, String)]) -> R
     let mut remove = false;
     let namespace = query.first().map_or("", |(_, namespace)| namespace);
     if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
-        anstream::eprint!("\ndelete {name} in namespace {namespace}? [y/N] ");
-        std::io::stderr().flush()?;
+        output::say(&format!("\ndelete {name} in namespace {namespace}? [y/N] "));
         let answer = tokio::task::spawn_blocking(|| {
             let mut answer = String::new();
             std::io::stdin().read_line(&mut answer).map(|_| answer)
@@ -203,7 +214,7 @@ async fn interrupted(client: &Client, name: &str, query: &[(&str, String)]) -> R
         note(&format!("deleted {name} in namespace {namespace}"));
     } else {
         note(&format!(
-            "{name} goes on; delete it with `astrago delete {name} -n {namespace}`"
+            "{name} keeps running; delete it with `astrago delete {name} -n {namespace}`"
         ));
     }
     Ok(())

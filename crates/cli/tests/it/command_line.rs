@@ -37,6 +37,20 @@ fn without_a_server_clients_say_what_to_do() {
 
     hint: start one with `astrago up`, or name one with --server URL
     ");
+    // A server for the time of the command has nothing to give to a job that is left alone.
+    let script = folder.path().join("train.py");
+    std::fs::write(&script, "print()").unwrap();
+    let data = folder.path().join("data");
+    let (code, stderr) = error_of(&[
+        "run",
+        script.to_str().unwrap(),
+        "--detach",
+        "--data-dir",
+        data.to_str().unwrap(),
+    ]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("or leave out --detach"), "{stderr}");
+    assert!(!data.exists());
 }
 
 #[test]
@@ -345,6 +359,22 @@ fn wrong_requests_are_answered_and_leave_nothing_behind() {
     }
     let (_, namespaces) = up.get("/api/namespaces");
     assert!(!namespaces.to_string().contains("Team"));
+
+    // On the command line, by the names that its user knows.
+    let script = up.folder.path().join("train.py");
+    std::fs::write(&script, "print()").unwrap();
+    let run = ["run", script.to_str().unwrap(), "--cpu", "lots"];
+    let output = up.run(&run);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    let want = "error: --cpu: \"lots\" is not a quantity";
+    assert!(stderr.starts_with(want), "{stderr}");
+    let output = up.run(&[&run[..], &["--nodes", "0"]].concat());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        stderr.contains("\n  --nodes: must be between 1 and"),
+        "{stderr}"
+    );
 }
 
 /// A job in another namespace must not move what comes after it there, and a slip makes no namespace.
@@ -374,6 +404,16 @@ fn commands_stay_in_the_namespace_that_was_named() {
     };
     let submit = ["run", script, "--detach", "--name", "same"];
     assert_eq!(run(&submit).0, Some(0));
+    // What has printed nothing says why.
+    let (code, log) = run(&["logs", "same"]);
+    assert_eq!(code, Some(0), "{log}");
+    assert!(
+        log.starts_with("astrago: same has no log yet: Pending"),
+        "{log}"
+    );
+    let (code, log) = run(&["logs", "same", "--worker", "3"]);
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("has no worker 3; it has 0 to 0"), "{log}");
     let (code, slip) = run(&[&submit[..], &["-n", "epx"]].concat());
     assert_eq!(code, Some(1), "{slip}");
     assert!(slip.contains("there is no namespace \"epx\""), "{slip}");
@@ -417,7 +457,7 @@ fn a_server_that_hangs_is_given_up() {
     up.freeze(false);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("says nothing for 1 s"), "{stderr}");
+    assert!(stderr.contains("has not answered for 1 s"), "{stderr}");
 }
 
 #[test]

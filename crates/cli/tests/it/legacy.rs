@@ -79,7 +79,7 @@ fn until(up: &Up, line: &str, want: &str) -> String {
 }
 
 #[test]
-fn the_commands_of_seed_002_run_ddp_on_a_master_and_a_worker() {
+fn the_documented_commands_of_v1_run_ddp_on_a_master_and_a_worker() {
     if !applies(Target::runs_v1_jobs, NO_V1_JOBS) {
         return;
     }

@@ -3,6 +3,7 @@
 //! The scripts are those of the catalogue and end with an error below their stated accuracy, so a
 //! job that completes has trained.
 
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -224,20 +225,7 @@ fn the_code_comes_from_git_or_the_reason_why_not() {
     let source = folder.join("source");
     std::fs::create_dir(&source).unwrap();
     std::fs::write(source.join("train.py"), PYTORCH).unwrap();
-    let git = |arguments: &[&str]| {
-        let who = ["-c", "user.name=Kim", "-c", "user.email=kim@example.com"];
-        let status = Command::new("git")
-            .args(who)
-            .arg("-C")
-            .arg(&source)
-            .args(arguments)
-            .status();
-        assert!(status.unwrap().success(), "{arguments:?}");
-    };
-    git(&["init", "-q", "-b", "main"]);
-    git(&["add", "."]);
-    git(&["commit", "-q", "-m", "Train digits"]);
-    git(&["bundle", "create", "-q", "../digits.bundle", "main"]);
+    bundle(&source);
     let map = "pytorch-digits-repository";
     up.kubectl(&["create", "configmap", map, "--from-file=digits.bundle"]);
     let manifest =
@@ -271,6 +259,83 @@ fn the_code_comes_from_git_or_the_reason_why_not() {
         "{log}"
     );
     trained(&up, "default", "pytorch-git-digits", "Rank", 2);
+}
+
+/// Makes a repository of a folder, and `digits.bundle` of it beside the folder.
+fn bundle(source: &Path) {
+    for arguments in [
+        "init -q -b main",
+        "add .",
+        "-c user.name=Kim -c user.email=kim@example.com commit -q -m digits",
+        "bundle create -q ../digits.bundle main",
+    ] {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(source).args(arguments.split(' '));
+        assert!(git.status().unwrap().success(), "{arguments}");
+    }
+}
+
+/// `runtimes/pytorch` and `runtimes/tensorflow` as documents name them, applied in their order from the folder of
+/// examples. Only what no test has is replaced in the jobs: the GPUs, and the server with the repository.
+#[test]
+fn the_runtimes_and_jobs_of_the_examples_train_under_their_own_names() {
+    if !applies(
+        |target| target.kubeflow.is_none() && target.takes_overrides(),
+        "the files speak the dialect of v2.1, which does not tell TensorFlow the number of nodes",
+    ) || !has_kubectl()
+    {
+        return;
+    }
+    let Some(python) = python().filter(|_| can_run_pods()) else {
+        return;
+    };
+    let capacity = ["--capacity", "cpu=16,memory=64Gi"];
+    let python = ["--python", python.to_str().unwrap()];
+    let up = Up::start(&[&["--no-auth", "--stop-pods"][..], &capacity, &python].concat());
+    let source = up.folder.path().join("source");
+    for (path, code) in [
+        ("pytorch-simple", PYTORCH),
+        ("tensorflow-distributed", TENSORFLOW),
+    ] {
+        let folder = source.join("runtimes").join(path);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("train.py"), code).unwrap();
+    }
+    bundle(&source);
+    let system = |arguments: &[&str]| up.kubectl(&[&["-n", "kubeflow-system"], arguments].concat());
+    system(&[
+        "create",
+        "configmap",
+        "repository",
+        "--from-file=digits.bundle",
+    ]);
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/with-kubectl");
+    for framework in ["pytorch", "tensorflow"] {
+        let folder = format!("{examples}/runtimes/{framework}");
+        up.kubectl(&["apply", "-f", &format!("{folder}/runtime.yaml")]);
+        let file = format!("{folder}/trainjob.yaml");
+        // As it stands it is taken, too.
+        up.kubectl(&["apply", "--dry-run=server", "-f", &file]);
+        let text = std::fs::read_to_string(&file).unwrap();
+        let text = text.lines().filter(|line| !line.contains("nvidia.com/gpu"));
+        // Without GPUs torchrun starts as many processes as a node has CPUs.
+        let text = text.collect::<Vec<_>>().join("\n");
+        let text = text.replace("cpu: \"2\"", "cpu: \"1\"").replace(
+            "https://github.com/xiilab/astrago-trainer.git",
+            "/repository/digits.bundle",
+        );
+        let bundle = "
+            volumeMounts: [{ name: repository, mountPath: /repository }]
+        volumes: [{ name: repository, configMap: { name: repository } }]
+";
+        std::fs::write(up.folder.path().join("trainjob.yaml"), text + bundle).unwrap();
+        up.kubectl(&["apply", "-f", "trainjob.yaml"]);
+    }
+    let jobs = system(&["get", "trainjob"]);
+    for (name, who) in [("pytorch-git", "Rank"), ("tensorflow-git", "Worker")] {
+        assert!(jobs.contains(name), "{jobs}");
+        trained(&up, "kubeflow-system", name, who, 2);
+    }
 }
 
 #[test]

@@ -209,7 +209,7 @@ pub(super) fn volumes(data_dir: &Path) -> Finding {
             format!("{} without, among them {first}", left.len()),
             "they are kept; delete them if nobody needs their files",
         ),
-        None => Finding::ok(requirement, "no volume is without"),
+        None => Finding::ok(requirement, "every volume has one"),
     }
 }
 

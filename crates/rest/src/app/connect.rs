@@ -69,8 +69,15 @@ pub(crate) async fn connect(
     let job = jobs::find(context, caller, key).await?;
     let pod = logs::pod_of(&job, key, wanted.worker)?.ok_or_else(|| {
         let (name, worker) = (&key.name, wanted.worker);
-        Error::Conflict(format!("worker {worker} of {name} does not run"))
+        Error::Conflict(format!("worker {worker} of {name} is not running"))
     })?;
+    let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
+    if matches!(phase, Some("Succeeded" | "Failed")) {
+        let (name, worker) = (&key.name, wanted.worker);
+        return Err(Error::Conflict(format!(
+            "worker {worker} of {name} has ended"
+        )));
+    }
     let name = pod.name_any();
     // Ports are the pod's, programs run in the container that trains.
     let container = match subresource {

@@ -166,7 +166,7 @@ pub(crate) fn lasting(context: &Context, job: &Job) -> JobDetail {
         timeline: facts.timeline(job, context.now()),
         waiting: None,
         failure,
-        previous_failure: (summary.restarts > 0 && !summary.state.is_finished())
+        previous_failure: (summary.restarts > 0)
             .then(|| failure_by_logs(context, job, has_begun(context, job)))
             .flatten(),
         usage: usage(context, job),

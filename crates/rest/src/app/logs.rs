@@ -55,7 +55,10 @@ pub(crate) async fn worker(
             });
             (uid, pod.filter(|_| !written))
         }
-        Err(Error::NotFound { .. }) => (archived(context, caller, key, worker).await?, None),
+        Err(Error::NotFound { .. }) => {
+            let uid = archived(context, caller, key, Some(worker)).await?;
+            (uid, None)
+        }
         Err(error) => return Err(error),
     };
     if let Some(pod) = pod.filter(|_| !selection.previous)
@@ -75,17 +78,22 @@ pub(crate) async fn worker(
     })))
 }
 
-/// The uid of a job that is gone and that had this worker.
-async fn archived(context: &Context, caller: &Caller, key: &Key, worker: i64) -> Result<String> {
+/// The uid of a job that is gone and that had this worker, if one is asked for.
+async fn archived(
+    context: &Context,
+    caller: &Caller,
+    key: &Key,
+    worker: Option<i64>,
+) -> Result<String> {
     let record = jobs::find_record(context, caller, key).await?;
     let summary = record.detail.summary;
     // A launcher is a worker, too, though not always a node.
     let ranks = record.detail.nodes.iter().map(|node| node.worker + 1);
     let workers = ranks.max().unwrap_or(0).max(summary.num_nodes);
-    if worker >= workers {
-        return Err(no_worker(key, worker, workers));
+    match worker.filter(|worker| *worker >= workers) {
+        Some(worker) => Err(no_worker(key, worker, workers)),
+        None => Ok(summary.uid),
     }
-    Ok(summary.uid)
 }
 
 /// The merged log of all workers or one, in the order of time.
@@ -96,7 +104,7 @@ pub(crate) async fn merged(
     worker: Option<i64>,
     selection: &Selection,
 ) -> Result<impl Stream<Item = io::Result<Vec<LogLine>>> + Send + use<>> {
-    let uid = uid(context, caller, key).await?;
+    let uid = uid(context, caller, key, worker).await?;
     Ok(selected(context, uid, worker, selection))
 }
 
@@ -107,16 +115,20 @@ async fn demand(context: &Context, caller: &Caller, key: &Key) -> Result<()> {
     context.gate.demand(caller, &access).await
 }
 
-/// The uid of a job that is or was, if the caller may read its logs.
-pub(crate) async fn uid(context: &Context, caller: &Caller, key: &Key) -> Result<String> {
+/// The uid of a job that is or was and has this worker, if the caller may read its logs.
+pub(crate) async fn uid(
+    context: &Context,
+    caller: &Caller,
+    key: &Key,
+    worker: Option<i64>,
+) -> Result<String> {
     demand(context, caller, key).await?;
     match jobs::find(context, caller, key).await {
-        Ok(job) => Ok(job.job.uid().unwrap_or_default()),
-        Err(Error::NotFound { .. }) => Ok(jobs::find_record(context, caller, key)
-            .await?
-            .detail
-            .summary
-            .uid),
+        Ok(job) => {
+            worker.map(|it| pod_of(&job, key, it)).transpose()?;
+            Ok(job.job.uid().unwrap_or_default())
+        }
+        Err(Error::NotFound { .. }) => archived(context, caller, key, worker).await,
         Err(error) => Err(error),
     }
 }
@@ -148,7 +160,7 @@ pub(crate) async fn download(
     worker: Option<i64>,
     back: usize,
 ) -> Result<impl Stream<Item = std::io::Result<String>> + Send + use<>> {
-    let uid = uid(context, caller, key).await?;
+    let uid = uid(context, caller, key, worker).await?;
     let attempts = context.logbook.earlier(&uid, worker, back);
     let prefix = attempts.len() > 1;
     let start = (Arc::clone(context), uid, attempts, 0_usize, 0_u64);
@@ -196,7 +208,7 @@ pub(crate) async fn find(
     worker: Option<i64>,
     wanted: Wanted,
 ) -> Result<SearchResult> {
-    let uid = uid(context, caller, key).await?;
+    let uid = uid(context, caller, key, worker).await?;
     let query = if wanted.regex {
         Query::pattern(&wanted.text).map_err(|message| Error::invalid("q", message))?
     } else {

@@ -130,7 +130,7 @@ pub(crate) async fn revoke(context: &Context, caller: &Caller, id: &str) -> Resu
     let missing = || Error::NotFound {
         kind: "token",
         name: id.to_owned(),
-        namespace: TOKEN_NAMESPACE.to_owned(),
+        namespace: String::new(),
     };
     let secret = secrets(context)
         .get_opt(id)

@@ -72,7 +72,7 @@ pub(crate) async fn add(
         .map_err(|error| Error::cluster("look for the user", error))?;
     if known.is_some() && !wanted.rotate {
         return Err(Error::Conflict(format!(
-            "there is already a user {user:?}; a new token, which takes the present one away, is given with rotate"
+            "there is already a user {user:?}; rotate gives them a new token and revokes the present one"
         )));
     }
     namespaces::make(context, &namespace, &user, &user, Purpose::Home).await?;
@@ -148,7 +148,7 @@ pub(crate) async fn remove(context: &Context, caller: &Caller, user: &str) -> Re
         Err(kube::Error::Api(status)) if status.code == 404 => Err(Error::NotFound {
             kind: "user",
             name: user.to_owned(),
-            namespace: TOKEN_NAMESPACE.to_owned(),
+            namespace: String::new(),
         }),
         Err(error) => Err(Error::cluster("remove the user", error)),
     }

@@ -213,7 +213,7 @@ async fn metrics(
     let points = parameters.integer("points", 10..=5000)?;
     let points = points.map_or(POINTS, |points| usize::try_from(points).unwrap_or(POINTS));
     let range = range(&parameters)?;
-    let uid = app::logs::uid(&context, &caller, &key).await?;
+    let uid = app::logs::uid(&context, &caller, &key, None).await?;
     // Reading millions of points takes its time.
     let curves = tokio::task::spawn_blocking(move || match range {
         Some(range) => context.logbook.part(&uid, &range, points),

@@ -6,17 +6,23 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::{CHUNK, converse, start, verdict};
+use super::{CHUNK, converse, start};
 use crate::args::{Connection, Copy};
-use crate::exit::{Failure, is_broken_pipe};
+use crate::exit::Failure;
 
-/// Unpacks in or beside the place and moves from there: whoever looks sees all of it or nothing.
-const TAKE: &str = "beside=$1
-[ -d \"$1\" ] || beside=$(dirname -- \"$1\")
-folder=$(mktemp -d \"$beside/.astrago-cp.XXXXXX\") || exit
-tar -x -f - -C \"$folder\" && mv -- \"$folder/$2\" \"$1\"
+/// Unpacks beside the place and moves from there: whoever looks sees all of it or nothing. A folder is neither written over
+/// nor mixed with another.
+const TAKE: &str = "place=$1
+[ ! -d \"$1\" ] || place=${1%/}/$2
+if [ -d \"$place\" ] || { [ \"$3\" = folder ] && [ -e \"$place\" ]; }; then
+  printf 'error: %s exists already\\n\\nhint: remove it first, or copy to another place\\n' \"$place\" >&2
+  exit 1
+fi
+folder=$(mktemp -d \"$(dirname -- \"$place\")/.astrago-cp.XXXXXX\") || exit
+tar -x -f - -C \"$folder\" && mv -- \"$folder/$2\" \"$place\"
 code=$?
 rm -rf -- \"$folder\"
 exit $code";
@@ -26,11 +32,11 @@ pub(crate) async fn copy(connection: &Connection, wanted: &Copy) -> Result<ExitC
     match (inside(&wanted.from), inside(&wanted.to)) {
         (None, Some((job, to))) => upload(connection, &wanted.from, job, to, worker).await,
         (Some((job, from)), None) => download(connection, job, from, &wanted.to, worker).await,
-        _ => Err(
-            Failure::theirs("one of the two places must be in a job, and the other here")
-                .hint("such as: astrago cp my-job:/workspace/model.pt .")
-                .into(),
-        ),
+        _ => Err(Failure::theirs(
+            "one of the two must be JOB:PATH, and the other a path on this machine",
+        )
+        .hint("such as: astrago cp my-job:/workspace/model.pt .")
+        .into()),
     }
 }
 
@@ -54,11 +60,12 @@ async fn upload(
     let name = name
         .map(str::to_owned)
         .ok_or_else(|| Failure::theirs(format!("{} has no name to copy it by", from.display())))?;
-    let command = ["sh", "-c", TAKE, "sh", to, &name].map(str::to_owned);
+    let kind = if from.is_dir() { "folder" } else { "file" };
+    let command = ["sh", "-c", TAKE, "sh", to, &name, kind].map(str::to_owned);
     let socket = start(connection, job, worker, &command, false).await?;
     let (sender, receiver) = mpsc::channel(4);
     let packed = tokio::task::spawn_blocking(move || pack(&from, &name, Pieces(sender)));
-    let status = converse(socket, false, receiver, io::sink()).await;
+    let status = converse(socket, false, receiver, |_| Ok(())).await;
     match packed.await? {
         // Whoever refuses it reads no further; then that is what counts.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -88,29 +95,54 @@ async fn download(
     if place.is_dir() {
         place.push(name);
     }
+    if place.is_dir() {
+        return Err(there_already(&place).into());
+    }
     let command = ["tar", "-c", "-f", "-", "-C", folder, "--", name].map(str::to_owned);
     let socket = start(connection, job, worker, &command, false).await?;
-    let (reader, writer) = io::pipe()?;
+    let (reader, mut writer) = io::pipe()?;
     let unpacked = tokio::task::spawn_blocking({
         let (name, place) = (name.to_owned(), place.clone());
         move || unpack(reader, &name, &place)
     });
     let (_nothing, input) = mpsc::channel(1);
-    let status = converse(socket, false, input, writer).await;
+    let take = move |data: &[u8]| writer.write_all(data).map_err(|_| NotTaken.into());
+    let status = converse(socket, false, input, take).await;
     let unpacked = unpacked.await?;
     match status {
         // The program there has failed, and what came is what it left.
         Ok(status) if status["status"] != "Success" => verdict(&status),
         // So it is where the connection broke.
-        Err(error) if !is_broken_pipe(&error) => Err(error),
-        // Whoever cannot write reads no further, and the pipe between breaks: that is the lesser news.
+        Err(error) if !error.is::<NotTaken>() => Err(error),
+        // Why it was not taken is the greater news.
         status => {
-            unpacked
-                .with_context(|| Failure::theirs(format!("failed to write {}", place.display())))?;
+            unpacked.map_err(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists => there_already(&place).into(),
+                _ => {
+                    let failure = Failure::theirs(format!("failed to write {}", place.display()));
+                    anyhow::Error::from(error).context(failure)
+                }
+            })?;
             verdict(&status?)
         }
     }
 }
+
+/// What went wrong there was said there; which code a program of theirs ended with is nobody's business.
+fn verdict(status: &Value) -> Result<ExitCode> {
+    let failed = super::verdict(status)? != ExitCode::SUCCESS;
+    Ok(ExitCode::from(u8::from(failed)))
+}
+
+fn there_already(place: &Path) -> Failure {
+    Failure::theirs(format!("{} exists already", place.display()))
+        .hint("remove it first, or copy to another place")
+}
+
+/// Who unpacks the archive reads no further.
+#[derive(Debug, thiserror::Error)]
+#[error("the rest of the archive was not taken")]
+struct NotTaken;
 
 fn pack(from: &Path, name: &str, pieces: Pieces) -> io::Result<()> {
     let mut archive = tar::Builder::new(io::BufWriter::with_capacity(CHUNK, pieces));
@@ -143,7 +175,13 @@ fn unpack(mut reader: PipeReader, name: &str, place: &Path) -> io::Result<()> {
     }
     // To the end, so that nobody is kept from writing it.
     io::copy(&mut reader, &mut io::sink())?;
-    fs::rename(folder.path().join(name), place)
+    let new = folder.path().join(name);
+    // A file takes the place of a file, as with any copy; a folder is neither written over nor mixed with another.
+    let there = place.symlink_metadata();
+    if there.is_ok_and(|there| there.is_dir() || new.is_dir()) {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    fs::rename(new, place)
 }
 
 /// Standard input of the program there.
@@ -199,6 +237,62 @@ mod tests {
             }
         }
         archive.into_inner().unwrap()
+    }
+
+    /// What goes into a job is unpacked by its shell, what comes out of it by us, by the same rules.
+    #[test]
+    fn a_folder_is_neither_written_over_nor_mixed_with_another() {
+        use std::process::{Command, Stdio};
+        use tar::EntryType::Regular;
+        let file = planted(&[("new", Regular, "new")]);
+        let tree = planted(&[("new/weights", Regular, "new")]);
+        for (kind, archive, there, taken) in [
+            ("file", &file, "nothing", true),
+            ("file", &file, "file", true),
+            ("file", &file, "folder", false),
+            ("folder", &tree, "nothing", true),
+            ("folder", &tree, "file", false),
+            ("folder", &tree, "folder", false),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let make = |name: &str| {
+                let place = folder.path().join(name);
+                match there {
+                    "file" => fs::write(&place, "old").unwrap(),
+                    "folder" => fs::create_dir_all(place.join("old")).unwrap(),
+                    _ => {}
+                }
+                place
+            };
+            let case = format!("a {kind} where there is {there}");
+            let place = make("out");
+            let (reader, mut writer) = io::pipe().unwrap();
+            writer.write_all(archive).unwrap();
+            drop(writer);
+            assert_eq!(unpack(reader, "new", &place).is_ok(), taken, "{case}");
+
+            // Named as the archive, within a folder.
+            make("new");
+            let to = folder.path().to_str().unwrap();
+            let shell = Command::new("sh")
+                .args(["-c", TAKE, "sh", to, "new", kind])
+                .stdin(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn();
+            let mut shell = shell.unwrap();
+            // It need not read what it refuses.
+            let _ = shell.stdin.take().unwrap().write_all(archive);
+            let output = shell.wait_with_output().unwrap();
+            assert_eq!(output.status.success(), taken, "{case}: {output:?}");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let want = format!("error: {to}/new exists already\n\nhint: ");
+            assert_eq!(said.starts_with(&want), !taken, "{case}: {said}");
+            for name in ["new", "out"] {
+                let old = folder.path().join(name).join("old").is_dir();
+                assert_eq!(old, there == "folder", "{case}: {name}");
+            }
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "{case}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use astrago_plan::Framework;
 use astrago_rest::model::{CreateRequest, Runtime, Source, WhoAmI};
 use serde_json::Value;
@@ -45,10 +45,7 @@ impl Code {
             let failure = Failure::theirs("--entry names a script within a folder");
             return Err(failure.hint("give the folder instead of the script").into());
         }
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            let failure = Failure::theirs(format!("failed to read {}", path.display()));
-            anyhow::Error::from(error).context(failure)
-        })?;
+        let text = std::fs::read_to_string(path).with_context(|| Failure::unreadable(path))?;
         Ok(Self::Script(text))
     }
 
@@ -195,6 +192,42 @@ pub(super) fn request(
     Ok(request)
 }
 
+/// The flag that a field of the request was made of; none where its user named the field.
+pub(super) fn flag(field: &str, arguments: &Run) -> Option<String> {
+    let (name, rest) = field.split_at(field.find(['[', '.']).unwrap_or(field.len()));
+    if arguments.set.iter().any(|(set, _)| set == name) {
+        return None;
+    }
+    let number = || rest.strip_prefix('[')?.split(']').next()?.parse().ok();
+    let flag = match name {
+        "namespace" | "framework" | "runtime" | "image" | "name" | "entry" | "retry"
+        | "priority" | "checkpoint" => format!("--{name}"),
+        "nproc_per_node" | "launcher_cpu" | "launcher_memory" | "max_restarts" => {
+            format!("--{}", name.replace('_', "-"))
+        }
+        "num_nodes" => "--nodes".to_owned(),
+        "cpu_request" | "cpu_limit" => "--cpu".to_owned(),
+        "memory_request" | "memory_limit" => "--memory".to_owned(),
+        "gpu_count" => "--gpus".to_owned(),
+        "deadline_seconds" => "--deadline".to_owned(),
+        "env_vars" => match number().and_then(|it: usize| arguments.env.get(it)) {
+            Some(variable) => format!("--env {}", variable.name),
+            None => "--env".to_owned(),
+        },
+        "volumes" => match number().and_then(|it: usize| arguments.volumes.get(it)) {
+            Some(volume) => {
+                let claim = volume.pvc.as_deref().unwrap_or_default();
+                format!("--volume {claim}:{}", volume.mount_path)
+            }
+            None => "--volume".to_owned(),
+        },
+        "arguments" => "the arguments".to_owned(),
+        "training_code" => "the script".to_owned(),
+        _ => return None,
+    };
+    Some(flag)
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
@@ -232,12 +265,51 @@ mod tests {
         }
     }
 
+    fn run(words: &[&str]) -> Run {
+        let words = ["astrago", "run", "x.py"].iter().chain(words);
+        let Command::Run(run) = Arguments::try_parse_from(words).unwrap().command else {
+            panic!("not a run");
+        };
+        run
+    }
+
+    #[test]
+    fn what_is_refused_is_named_as_its_user_named_it() {
+        let run = run(&["-e", "1B=x", "--volume", "d:/d", "--set", "memory_limit=x"]);
+        let refused = |fields: &[&str]| {
+            let fields = fields.iter();
+            let fields = fields.map(|field| ((*field).to_owned(), "is wrong".to_owned()));
+            let mut failure = Failure::theirs("refused").fields(fields.collect());
+            failure.rename(|field| flag(field, &run));
+            (failure.message, failure.details)
+        };
+        let one = refused(&["cpu_request", "cpu_limit"]);
+        assert_eq!(one, ("--cpu: is wrong".to_owned(), Vec::new()));
+        let fields = [
+            "num_nodes",
+            "env_vars[0].name",
+            "volumes[0].pvc",
+            "max_restarts",
+            "memory_limit",
+            "user_id",
+        ];
+        let (message, details) = refused(&fields);
+        assert_eq!(message, "the request is invalid");
+        let want = [
+            "--nodes: is wrong",
+            "--env 1B: is wrong",
+            "--volume d:/d: is wrong",
+            "--max-restarts: is wrong",
+            "memory_limit: is wrong",
+            "user_id: is wrong",
+        ];
+        assert_eq!(details, want);
+        assert_eq!(refused(&[]).0, "refused");
+    }
+
     #[test]
     fn flags_become_fields_and_others_can_be_set() {
         let words = [
-            "astrago",
-            "run",
-            "x.py",
             "--nproc-per-node",
             "2",
             "--deadline",
@@ -254,9 +326,7 @@ mod tests {
             "--lr",
             "two words",
         ];
-        let Command::Run(run) = Arguments::try_parse_from(words).unwrap().command else {
-            panic!("not a run");
-        };
+        let run = run(&words);
         let me = WhoAmI {
             user: "kim".to_owned(),
             groups: Vec::new(),

@@ -2,15 +2,16 @@
 //! and a line per change elsewhere.
 
 use std::cell::RefCell;
-use std::io::{IsTerminal, Write};
+use std::io::stderr;
 
 use anyhow::Result;
 use astrago_rest::model::{JobDetail, JobState, LogLine};
 use owo_colors::OwoColorize;
+use tokio::sync::Notify;
 
 use crate::commands::jobs::colour;
 use crate::commands::logs;
-use crate::output::{duration, short};
+use crate::output::{self, duration, short};
 
 pub(super) struct Screen {
     live: bool,
@@ -20,23 +21,35 @@ pub(super) struct Screen {
     prefix: bool,
     status: RefCell<String>,
     before: RefCell<Option<Seen>>,
+    outdated: Notify,
 }
 
 impl Screen {
     pub(super) fn new(prints: bool, prefix: bool) -> Self {
         Self {
-            live: std::io::stderr().is_terminal(),
+            live: output::can_be_steered(&stderr()),
             prints,
             prefix,
             status: RefCell::default(),
             before: RefCell::default(),
+            outdated: Notify::new(),
         }
+    }
+
+    /// Until there is a sign that what is shown of the job is no longer true.
+    pub(super) async fn outdated(&self) {
+        self.outdated.notified().await;
     }
 
     /// Prints the job's own lines above the status.
     pub(super) fn lines(&self, lines: &[LogLine]) -> Result<()> {
         if lines.is_empty() || !self.prints {
             return Ok(());
+        }
+        // What does not run prints nothing.
+        let runs = |seen: &Seen| seen.state == JobState::Running;
+        if !self.before.borrow().as_ref().is_some_and(runs) {
+            self.outdated.notify_one();
         }
         self.clear();
         let printed = logs::print_lines(lines, self.prefix);
@@ -53,14 +66,14 @@ impl Screen {
         for line in news {
             note(&line);
         }
-        self.status.replace(status(job));
+        self.status.replace(stands(job));
         self.draw();
     }
 
     /// Takes the status away, for whatever comes next.
     pub(super) fn clear(&self) {
         if self.live && !self.status.borrow().is_empty() {
-            anstream::eprint!("\r\u{1b}[K");
+            output::steer(stderr(), "\r\u{1b}[K");
         }
     }
 
@@ -68,16 +81,16 @@ impl Screen {
         let status = self.status.borrow();
         if self.live && !status.is_empty() {
             // Without wrapping, so that a narrow terminal cuts it instead of scrolling.
-            anstream::eprint!("\u{1b}[?7l{} {status}\u{1b}[?7h", "astrago:".dimmed());
-            // Whether it is shown at once is all that is at stake.
-            let _ = std::io::stderr().flush();
+            output::steer(stderr(), "\u{1b}[?7l");
+            output::say(&format!("{} {status}", "astrago:".dimmed()));
+            output::steer(stderr(), "\u{1b}[?7h");
         }
     }
 }
 
 /// A remark beside the job's own output.
-pub(super) fn note(text: &str) {
-    anstream::eprintln!("{} {text}", "astrago:".dimmed());
+pub(in crate::commands) fn note(text: &str) {
+    output::say(&format!("{} {text}\n", "astrago:".dimmed()));
 }
 
 /// What a change is noticed by.
@@ -114,14 +127,14 @@ impl Seen {
             .is_none_or(|before| (before.state, &before.reason) != (self.state, &self.reason));
         let further = before.is_some_and(|before| before.tenth < self.tenth);
         if changed && self.state != JobState::Restarting || further {
-            news.push(status(job));
+            news.push(stands(job));
         }
         news
     }
 }
 
 /// How a job stands, in one line.
-fn status(job: &JobDetail) -> String {
+pub(in crate::commands) fn stands(job: &JobDetail) -> String {
     let summary = &job.summary;
     let mut parts = vec![colour(summary.state)];
     if summary.state == JobState::Running {
@@ -184,6 +197,7 @@ fn restart(job: &JobDetail) -> String {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
     use serde_json::{Value, json};
 
     use super::*;
@@ -208,6 +222,21 @@ mod tests {
     fn plain(lines: &[String]) -> Vec<String> {
         let strip = |line: &String| anstream::adapter::strip_str(line).to_string();
         lines.iter().map(strip).collect()
+    }
+
+    #[tokio::test]
+    async fn a_line_of_a_job_that_seems_to_wait_is_a_reason_to_look_again() {
+        let line = json!({ "time": null, "worker": 0, "text": "" });
+        let lines: [LogLine; 1] = [serde_json::from_value(line).unwrap()];
+        let screen = Screen::new(true, false);
+        let is_outdated = || screen.outdated().now_or_never().is_some();
+        screen.job(&job(&json!({})));
+        assert!(!is_outdated());
+        screen.lines(&lines).unwrap();
+        assert!(is_outdated());
+        screen.job(&job(&json!({ "state": "Running" })));
+        screen.lines(&lines).unwrap();
+        assert!(!is_outdated());
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub(crate) async fn page(
     key: &Key,
     wanted: Wanted,
 ) -> Result<LogPage> {
-    let uid = uid(context, caller, key).await?;
+    let uid = uid(context, caller, key, wanted.worker).await?;
     let context = Arc::clone(context);
     let read = tokio::task::spawn_blocking(move || read(&context.logbook, &uid, &wanted));
     read.await.map_err(Error::disk)?.map_err(Error::disk)
@@ -60,7 +60,7 @@ pub(crate) async fn attempts(
     caller: &Caller,
     key: &Key,
 ) -> Result<Vec<LogAttempt>> {
-    let uid = uid(context, caller, key).await?;
+    let uid = uid(context, caller, key, None).await?;
     let book = &context.logbook;
     let mut attempts = Vec::new();
     for back in 0.. {

@@ -112,7 +112,7 @@ pub(crate) async fn follow(
     after: Option<&str>,
     tail: Option<usize>,
 ) -> Result<mpsc::Receiver<Item>> {
-    let uid = uid(context, caller, &key).await?;
+    let uid = uid(context, caller, &key, worker).await?;
     let position = match after {
         Some(after) => Position::parse(after)
             .ok_or_else(|| Error::invalid("Last-Event-ID", "is not an id of this stream"))?,
