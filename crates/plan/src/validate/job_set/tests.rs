@@ -146,8 +146,8 @@ fn exclusive_placement_is_refused_and_not_ignored() {
 
 /// Names of sets, with the name of the template and the subdomain, of which the address of a coordinator is made.
 #[rstest]
-#[case::of_the_set("d".repeat(50), "n", "s")]
-#[case::of_the_template("demo".into(), &"n".repeat(47), "s")]
+#[case::of_the_set("d".repeat(50), "n", "subdomain")]
+#[case::of_the_template("demo".into(), &"n".repeat(47), "subdomain")]
 #[case::of_the_subdomain("demo".into(), "n", &"s".repeat(54))]
 fn the_address_of_a_coordinator_is_a_label(
     #[case] name: String,
