@@ -52,6 +52,8 @@ pub mod job_set {
     pub const STARTUP_POLICY_IN_PROGRESS: &str = "StartupPolicyInProgress";
     /// All templates were started in order.
     pub const STARTUP_POLICY_COMPLETED: &str = "StartupPolicyCompleted";
+    /// The set is being started again, or (False) was.
+    pub const RESTARTING: &str = "RestartingJobSet";
 
     /// Reason of Completed.
     pub const REASON_ALL_JOBS_COMPLETED: &str = "AllJobsCompleted";
@@ -72,6 +74,18 @@ pub mod job_set {
     pub const REASON_INVALID: &str = "InvalidJobSet";
     /// Reason of the event when the set is started again because its pods were ended on purpose.
     pub const REASON_RESTART_AFTER_DISRUPTION: &str = "RestartAfterDisruption";
+    /// Reason of RestartingJobSet=True: no rule of the failure policy was for the failure.
+    pub const REASON_DEFAULT_FAILURE_POLICY: &str = "DefaultFailurePolicy";
+    /// What the reason of RestartingJobSet=True begins with if a rule was; the name of the rule follows.
+    pub const REASON_FAILURE_POLICY_RULE: &str = "FailurePolicy_";
+    /// Reason of RestartingJobSet=False: all Jobs are ready again, or over.
+    pub const REASON_JOBS_READY: &str = "JobsReady";
+    /// Reason of RestartingJobSet=False: the set ended badly.
+    pub const REASON_JOB_SET_FAILED: &str = "JobSetFailed";
+    /// Reason of RestartingJobSet=False: the set ended well.
+    pub const REASON_JOB_SET_COMPLETED: &str = "JobSetCompleted";
+    /// Reason of RestartingJobSet=False: the set is held.
+    pub const REASON_JOB_SET_SUSPENDED: &str = "JobSetSuspended";
     /// Reason of Suspended=True.
     pub const REASON_SUSPENDED: &str = "SuspendedJobs";
     /// Reason of Suspended=False.
@@ -90,6 +104,14 @@ pub mod job_set {
         "jobset failed due to reaching max number of restarts";
     /// Message of Failed with the reason FailJobSetFailurePolicyAction, before the name of the Job.
     pub const MESSAGE_FAIL_JOB_SET_ACTION: &str = "applying FailJobSet failure policy action";
+    /// Message of RestartingJobSet=False with the reason JobsReady.
+    pub const MESSAGE_JOBS_READY: &str = "all jobs are ready";
+    /// Message of RestartingJobSet=False with the reason JobSetFailed.
+    pub const MESSAGE_JOB_SET_FAILED: &str = "jobset failed";
+    /// Message of StartupPolicyInProgress.
+    pub const MESSAGE_IN_ORDER_IN_PROGRESS: &str = "in order startup policy is in progress";
+    /// Message of StartupPolicyCompleted.
+    pub const MESSAGE_IN_ORDER_COMPLETED: &str = "in order startup policy has completed";
     /// Message of Suspended=True.
     pub const MESSAGE_SUSPENDED: &str = "jobset is suspended";
     /// Message of Suspended=False.

@@ -36,13 +36,21 @@ pub(crate) enum Error {
     /// The set makes no sense, and while it is held its owner can mend that.
     #[error("the jobset is invalid: {errors}")]
     Invalid { errors: FieldErrors },
-    /// A child could not be created.
-    #[error("failed to create {name}")]
-    #[strum(serialize = "CreationFailed")]
-    Create { name: String, source: kube::Error },
+    /// A Job could not be created.
+    #[error("failed to create job {name}")]
+    #[strum(serialize = "JobCreationFailed")]
+    CreateJob { name: String, source: kube::Error },
+    /// The Service could not be created.
+    #[error("failed to create service {name}")]
+    #[strum(serialize = "HeadlessServiceCreationFailed")]
+    CreateService { name: String, source: kube::Error },
+    /// A claim could not be created.
+    #[error("failed to create claim {name}")]
+    #[strum(serialize = "PVCCreationFailed")]
+    CreateClaim { name: String, source: kube::Error },
     /// A Job of this name exists and belongs to somebody else.
     #[error("job {name} exists and does not belong to this jobset")]
-    #[strum(serialize = "CreationFailed")]
+    #[strum(serialize = "JobCreationFailed")]
     NameTaken { name: String },
     /// A Job could not be held or let go.
     #[error("failed to suspend or resume job {name}")]
@@ -65,7 +73,10 @@ impl Category for Error {
     fn retry(&self) -> Retry {
         match self {
             Self::Invalid { .. } => Retry::Never,
-            Self::NameTaken { .. } | Self::Create { .. } => Retry::Later,
+            Self::NameTaken { .. }
+            | Self::CreateJob { .. }
+            | Self::CreateService { .. }
+            | Self::CreateClaim { .. } => Retry::Later,
             Self::SuspendJob { source, .. }
             | Self::Delete { source, .. }
             | Self::WriteStatus { source } => retry_of(source),
@@ -129,10 +140,8 @@ async fn step(context: &Context, job_set: &JobSet) -> Result<Next> {
     if plan.patch.is_empty() {
         match apply::apply(context, job_set, &plan).await {
             // What the API server takes for invalid it will not take later either.
-            Err(Error::Create { name, source })
-                if is_invalid(&source) && !job_set.is_suspended() =>
-            {
-                let problem = format!("failed to create {name}: {source}");
+            Err(error) if !job_set.is_suspended() && refused(&error).is_some_and(is_invalid) => {
+                let problem = report::chain(&error);
                 plan = plan::refuse(job_set, &problem, now);
             }
             applied => applied?,
@@ -158,6 +167,16 @@ async fn write(context: &Context, job_set: &JobSet, status: Option<&JobSetStatus
         context.mirrors.job_sets.observe(written);
     }
     Ok(())
+}
+
+/// What the API server said when something could not be created.
+fn refused(error: &Error) -> Option<&kube::Error> {
+    match error {
+        Error::CreateJob { source, .. }
+        | Error::CreateService { source, .. }
+        | Error::CreateClaim { source, .. } => Some(source),
+        _ => None,
+    }
 }
 
 fn is_invalid(error: &kube::Error) -> bool {

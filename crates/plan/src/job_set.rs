@@ -275,3 +275,6 @@ fn add_claimed_volumes(pod: &mut PodSpec, job_set: &JobSet) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 /// Where in the schema of a JobSet which default stands.
-fn defaults() -> [(&'static str, Value); 5] {
+fn defaults() -> [(&'static str, Value); 8] {
     const TEMPLATE: &str = "/properties/spec/properties/replicatedJobs/items/properties/template/properties/spec/properties/completionMode";
     const POD: &str = "/properties/spec/properties/replicatedJobs/items/properties/template/properties/spec/properties/template/properties/spec/properties/restartPolicy";
     [
@@ -19,6 +19,18 @@ fn defaults() -> [(&'static str, Value); 5] {
         (
             "/properties/spec/properties/network",
             json!({ "enableDNSHostnames": true, "publishNotReadyAddresses": true }),
+        ),
+        (
+            "/properties/spec/properties/network/properties/enableDNSHostnames",
+            json!(true),
+        ),
+        (
+            "/properties/spec/properties/network/properties/publishNotReadyAddresses",
+            json!(true),
+        ),
+        (
+            "/properties/spec/properties/volumeClaimPolicies/items/properties/retentionPolicy",
+            json!({ "whenDeleted": "Delete" }),
         ),
         (TEMPLATE, json!("Indexed")),
         (POD, json!("OnFailure")),

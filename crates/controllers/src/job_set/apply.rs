@@ -37,7 +37,11 @@ pub(crate) async fn apply(context: &Context, job_set: &JobSet, plan: &Plan) -> R
     }
     let claims = Api::<PersistentVolumeClaim>::namespaced(context.client.clone(), &namespace);
     for claim in &plan.claims {
-        create(context, &claims, claim).await?;
+        let created = create(context, &claims, claim).await;
+        created.map_err(|source| Error::CreateClaim {
+            name: claim.name_any(),
+            source,
+        })?;
     }
     for (job, patch) in &plan.patch {
         let name = job.name_any();
@@ -68,7 +72,12 @@ async fn create_service(
         return Ok(());
     };
     let services = Api::<Service>::namespaced(context.client.clone(), namespace);
-    if let Some(service) = create(context, &services, service).await? {
+    let created = create(context, &services, service).await;
+    let created = created.map_err(|source| Error::CreateService {
+        name: service.name_any(),
+        source,
+    })?;
+    if let Some(service) = created {
         context.mirrors.services.observe(service);
     }
     Ok(())
@@ -94,13 +103,15 @@ async fn create_jobs(
 
 async fn create_job(context: &Context, api: &Api<Job>, job_set: &JobSet, job: &Job) -> Result<()> {
     let name = job.name_any();
-    let known = match create(context, api, job).await? {
-        Some(created) => created,
-        None => api.get(&name).await.map_err(|source| Error::Create {
-            name: name.clone(),
-            source,
-        })?,
+    let known = match create(context, api, job).await {
+        Ok(None) => api.get(&name).await,
+        Ok(Some(created)) => Ok(created),
+        Err(source) => Err(source),
     };
+    let known = known.map_err(|source| Error::CreateJob {
+        name: name.clone(),
+        source,
+    })?;
     if owner_uid(&known) != job_set.metadata.uid {
         return Err(Error::NameTaken { name });
     }
@@ -109,7 +120,7 @@ async fn create_job(context: &Context, api: &Api<Job>, job_set: &JobSet, job: &J
 }
 
 /// Creates `object`; `None` if something of its name exists.
-async fn create<K>(context: &Context, api: &Api<K>, object: &K) -> Result<Option<K>>
+async fn create<K>(context: &Context, api: &Api<K>, object: &K) -> kube::Result<Option<K>>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
@@ -123,10 +134,7 @@ where
             Ok(Some(created))
         }
         Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(None),
-        Err(source) => {
-            let name = format!("{} {}", K::kind(&()), object.name_any());
-            Err(Error::Create { name, source })
-        }
+        Err(source) => Err(source),
     }
 }
 

@@ -45,7 +45,9 @@ pub(crate) enum Response {
         counts: bool,
         /// Reason of the event.
         reason: &'static str,
-        /// Text of the event.
+        /// Reason of the condition: the rule that says so.
+        cause: String,
+        /// Text of both.
         message: String,
     },
     /// Somebody looks at why the Jobs failed.
@@ -76,6 +78,7 @@ pub(crate) fn respond(set: &JobSet, children: &Children, now: Timestamp) -> Opti
         return Some(Response::Restart {
             counts: false,
             reason: condition::REASON_RESTART_AFTER_DISRUPTION,
+            cause: condition::REASON_RESTART_AFTER_DISRUPTION.into(),
             message: format!(
                 "starting again after pods were deleted or evicted; this does not count as a restart (job: {})",
                 disrupted.name_any()
@@ -91,9 +94,13 @@ pub(crate) fn respond(set: &JobSet, children: &Children, now: Timestamp) -> Opti
     };
     let matched = policy.rules.iter().find_map(|rule| {
         let culprit = earliest(failed.iter().filter(|job| matches(rule, job)))?;
-        Some((rule.action, culprit))
+        let cause = format!("{}{}", condition::REASON_FAILURE_POLICY_RULE, rule.name);
+        Some((rule.action, culprit, cause))
     });
-    let (action, culprit) = matched.unwrap_or((FailurePolicyAction::RestartJobSet, first));
+    let (action, culprit, cause) = matched.unwrap_or_else(|| {
+        let cause = condition::REASON_DEFAULT_FAILURE_POLICY.into();
+        (FailurePolicyAction::RestartJobSet, first, cause)
+    });
     let counted = set
         .status
         .as_ref()
@@ -120,6 +127,7 @@ pub(crate) fn respond(set: &JobSet, children: &Children, now: Timestamp) -> Opti
         FailurePolicyAction::RestartJobSet | FailurePolicyAction::RestartJob => Response::Restart {
             counts: true,
             reason: condition::REASON_RESTART_JOB_SET_ACTION,
+            cause,
             message: with_job(
                 &format!("restarting jobset, restart {} of {limit}", counted + 1),
                 culprit,
@@ -129,6 +137,7 @@ pub(crate) fn respond(set: &JobSet, children: &Children, now: Timestamp) -> Opti
         | FailurePolicyAction::RestartJobAndIgnoreMaxRestarts => Response::Restart {
             counts: false,
             reason: condition::REASON_RESTART_AND_IGNORE_MAX_RESTARTS_ACTION,
+            cause,
             message: with_job("restarting jobset without counting the restart", culprit),
         },
     })
@@ -350,6 +359,100 @@ mod tests {
         let response =
             respond(&set(&policy, counted), &jobs(), Timestamp::MAX).expect("a response");
         assert_eq!(outcome(&response).0, want);
+    }
+
+    /// What a rule can ask for, and whether a Job of `node` that failed with `BackoffLimitExceeded` has it.
+    #[test]
+    fn a_rule_is_for_the_jobs_that_have_all_it_asks_for() {
+        let targets = [
+            (json!([]), true),
+            (json!(["data", "node"]), true),
+            (json!(["data"]), false),
+        ];
+        let reasons = [
+            (json!([]), true),
+            (json!(["BackoffLimitExceeded"]), true),
+            (json!(["PodFailurePolicy"]), false),
+        ];
+        let patterns = [
+            (json!([]), true),
+            (json!(["no", "code 13[67]$"]), true),
+            (json!(["code 1$"]), false),
+            (json!(["("]), false),
+            (json!(["(", "exit code"]), true),
+        ];
+        let job = failed("demo-node-0", "node", "BackoffLimitExceeded", 5);
+        let mut running = (*job).clone();
+        running.status = None;
+        for (target, of_target) in &targets {
+            for (reason, of_reason) in &reasons {
+                for (pattern, of_pattern) in &patterns {
+                    let rule = json!({ "name": "a", "action": "FailJobSet", "targetReplicatedJobs": target,
+                        "onJobFailureReasons": reason, "onJobFailureMessagePatterns": pattern });
+                    let asked: FailurePolicyRule =
+                        serde_json::from_value(rule.clone()).expect("a valid rule");
+                    let want = *of_target && *of_reason && *of_pattern;
+                    assert_eq!(matches(&asked, &job), want, "{rule}");
+                    assert!(!matches(&asked, &running), "{rule}");
+                }
+            }
+        }
+    }
+
+    /// `data` failed before `node`; rules by the template that they are for, in their order.
+    #[rstest]
+    #[case::no_rules(&[], "DefaultFailurePolicy", "demo-data-0")]
+    #[case::for_none_of_them(&["other"], "DefaultFailurePolicy", "demo-data-0")]
+    #[case::for_both(&[""], "FailurePolicy_rule-0", "demo-data-0")]
+    #[case::for_the_later_one(&["node"], "FailurePolicy_rule-0", "demo-node-0")]
+    #[case::the_first_rule_wins_though_its_job_failed_later(&["node", "data"], "FailurePolicy_rule-0", "demo-node-0")]
+    #[case::the_second_rule(&["other", "node", ""], "FailurePolicy_rule-1", "demo-node-0")]
+    #[case::the_third_rule(&["other", "other", ""], "FailurePolicy_rule-2", "demo-data-0")]
+    fn the_first_rule_that_is_for_a_job_decides(
+        #[case] targets: &[&str],
+        #[case] want: &str,
+        #[case] named: &str,
+    ) {
+        let rules = targets.iter().enumerate().map(|(index, target)| {
+            let targets: Vec<_> = Some(target).filter(|target| !target.is_empty()).into_iter().collect();
+            json!({ "name": format!("rule-{index}"), "action": "RestartJobSet", "targetReplicatedJobs": targets })
+        });
+        let policy = json!({ "maxRestarts": 1, "rules": rules.collect::<Vec<_>>() });
+        let response = respond(&set(&policy, 0), &jobs(), Timestamp::MAX);
+        let Some(Response::Restart {
+            cause,
+            message,
+            counts: true,
+            ..
+        }) = response
+        else {
+            panic!("{response:?}")
+        };
+        assert_eq!(cause, want);
+        assert!(
+            message.ends_with(&format!("(first failed job: {named})")),
+            "{message}"
+        );
+    }
+
+    #[rstest]
+    #[case::below(1, json!([]), Some(true))]
+    #[case::reached(2, json!([]), None)]
+    #[case::not_counted_below(1, json!([{ "name": "a", "action": "RestartJobSetAndIgnoreMaxRestarts" }]), Some(false))]
+    #[case::not_counted_beyond(2, json!([{ "name": "a", "action": "RestartJobSetAndIgnoreMaxRestarts" }]), Some(false))]
+    fn only_restarts_that_count_use_the_limit_up(
+        #[case] counted: i32,
+        #[case] rules: Value,
+        #[case] want: Option<bool>,
+    ) {
+        let mut set = set(&json!({ "maxRestarts": 2, "rules": rules }), counted);
+        // Others were not counted.
+        set.status.as_mut().expect("a status").restarts = 9;
+        let counts = match respond(&set, &jobs(), Timestamp::MAX) {
+            Some(Response::Restart { counts, .. }) => Some(counts),
+            _ => None,
+        };
+        assert_eq!(counts, want);
     }
 
     #[test]

@@ -8,7 +8,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use astrago_api::conditions::{job as job_condition, job_set as condition};
-use astrago_api::{JobSet, JobSetStatus, RestartStrategy, conditions as api_conditions, labels};
+use astrago_api::{
+    JobSet, JobSetStatus, ReplicatedJob, RestartStrategy, conditions as api_conditions, labels,
+};
 use astrago_plan::{jobs_of, service_of, volume_claims_of};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
@@ -68,6 +70,10 @@ pub(crate) fn plan(job_set: &JobSet, observed: &Observed, now: Timestamp) -> Pla
     };
     let mut status = job_set.status.clone().unwrap_or_default();
     status.replicated_jobs_status = counts(job_set, &children);
+    if !job_set.is_suspended() && all_ready(job_set, &status) {
+        let (reason, message) = (condition::REASON_JOBS_READY, condition::MESSAGE_JOBS_READY);
+        end_restart(job_set, (reason, message), &mut status, now);
+    }
     if let Some(response) = respond(job_set, &children, now) {
         carry_out(job_set, response, &mut status, &mut plan, now);
     } else if success_policy::met(job_set, &children.succeeded) {
@@ -179,8 +185,17 @@ fn carry_out(
         Response::Restart {
             counts,
             reason,
+            cause,
             message,
         } => {
+            let claim = Claim {
+                kind: condition::RESTARTING,
+                holds: true,
+                reason: &cause,
+                message: &message,
+            };
+            let generation = job_set.metadata.generation;
+            set(&mut status.conditions, claim, generation, now);
             status.restarts = status.restarts.saturating_add(1);
             if counts {
                 status.restarts_count_towards_max =
@@ -208,6 +223,15 @@ fn finish(
         job_set.metadata.generation,
         now,
     );
+    let why = if claim.kind == condition::COMPLETED {
+        (condition::REASON_JOB_SET_COMPLETED, claim.message)
+    } else {
+        (
+            condition::REASON_JOB_SET_FAILED,
+            condition::MESSAGE_JOB_SET_FAILED,
+        )
+    };
+    end_restart(job_set, why, status, now);
     status.terminal_state = Some(claim.kind.to_string());
     let subject = reference(job_set);
     plan.notices.push(if claim.kind == condition::COMPLETED {
@@ -215,6 +239,37 @@ fn finish(
     } else {
         Notice::warning(subject, claim.reason, claim.message)
     });
+}
+
+/// Whether all Jobs that there are to be are ready, or ended well.
+fn all_ready(job_set: &JobSet, status: &JobSetStatus) -> bool {
+    let counts = status.replicated_jobs_status.iter();
+    let ready: i32 = counts.map(|counts| counts.ready + counts.succeeded).sum();
+    let templates = job_set.spec.replicated_jobs.iter();
+    ready == templates.map(ReplicatedJob::replicas).sum::<i32>()
+}
+
+/// A set that was started again is not any more, for a reason and with a message.
+fn end_restart(
+    job_set: &JobSet,
+    (reason, message): (&str, &str),
+    status: &mut JobSetStatus,
+    now: Timestamp,
+) {
+    if api_conditions::find(&status.conditions, condition::RESTARTING).is_some() {
+        let claim = Claim {
+            kind: condition::RESTARTING,
+            holds: false,
+            reason,
+            message,
+        };
+        set(
+            &mut status.conditions,
+            claim,
+            job_set.metadata.generation,
+            now,
+        );
+    }
 }
 
 fn note_startup(
@@ -229,18 +284,16 @@ fn note_startup(
     };
     let generation = job_set.metadata.generation;
     let (kind, reason, message) = if complete {
-        let message = "all replicated jobs have started";
         (
             condition::STARTUP_POLICY_COMPLETED,
             condition::REASON_IN_ORDER_COMPLETED,
-            message,
+            condition::MESSAGE_IN_ORDER_COMPLETED,
         )
     } else {
-        let message = "in order startup policy is in progress";
         (
             condition::STARTUP_POLICY_IN_PROGRESS,
             condition::REASON_IN_ORDER_IN_PROGRESS,
-            message,
+            condition::MESSAGE_IN_ORDER_IN_PROGRESS,
         )
     };
     let known = api_conditions::is_true(&status.conditions, kind);
@@ -291,6 +344,13 @@ fn note_suspension(
     plan: &mut Plan,
     now: Timestamp,
 ) {
+    if suspended {
+        let why = (
+            condition::REASON_JOB_SET_SUSPENDED,
+            condition::MESSAGE_SUSPENDED,
+        );
+        end_restart(job_set, why, status, now);
+    }
     let was_suspended = api_conditions::is_true(&status.conditions, condition::SUSPENDED);
     if suspended == was_suspended {
         return;

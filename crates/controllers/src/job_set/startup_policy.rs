@@ -141,6 +141,64 @@ mod tests {
         assert_eq!(startup.allowed.contains(&"launcher".to_string()), want);
     }
 
+    fn all(
+        name: &str,
+        ready: i32,
+        active: i32,
+        succeeded: i32,
+        failed: i32,
+    ) -> ReplicatedJobStatus {
+        ReplicatedJobStatus {
+            active,
+            failed,
+            ..counts(name, ready, succeeded)
+        }
+    }
+
+    /// `c` depends on `a`, of four Jobs, and `b`, of one.
+    #[rstest]
+    #[case::nothing_is_known("Ready", vec![], false)]
+    #[case::one_is_not_known("Ready", vec![all("a", 4, 4, 0, 0)], false)]
+    #[case::both_ready("Ready", vec![all("a", 4, 4, 0, 0), all("b", 1, 1, 0, 0)], true)]
+    #[case::ready_or_over("Ready", vec![all("a", 2, 2, 1, 1), all("b", 0, 0, 1, 0)], true)]
+    #[case::one_is_not_ready("Ready", vec![all("a", 3, 4, 0, 0), all("b", 1, 1, 0, 0)], false)]
+    #[case::neither_is_ready("Ready", vec![all("a", 0, 4, 0, 0), all("b", 0, 1, 0, 0)], false)]
+    #[case::ready_is_not_complete("Complete", vec![all("a", 4, 4, 0, 0), all("b", 1, 1, 0, 0)], false)]
+    #[case::both_complete("Complete", vec![all("a", 0, 0, 4, 0), all("b", 0, 0, 1, 0)], true)]
+    #[case::one_is_not_complete("Complete", vec![all("a", 1, 1, 3, 0), all("b", 0, 0, 1, 0)], false)]
+    #[case::neither_is_complete("Complete", vec![all("a", 0, 0, 3, 1), all("b", 1, 1, 0, 0)], false)]
+    fn all_that_a_template_depends_on_must_be_far_enough(
+        #[case] status: &str,
+        #[case] counts: Vec<ReplicatedJobStatus>,
+        #[case] want: bool,
+    ) {
+        let depends = ["a", "b"].map(|name| json!({ "name": name, "status": status }));
+        let templates = json!([
+            { "name": "a", "replicas": 4, "template": {} }, { "name": "b", "template": {} },
+            { "name": "c", "template": {}, "dependsOn": depends },
+        ]);
+        for suspend in [false, true] {
+            let startup = startup(&set(&templates, "AnyOrder", suspend), &counts);
+            assert_eq!(startup.allowed.contains(&"c".to_owned()), want);
+        }
+    }
+
+    #[rstest]
+    #[case::nothing_is_known(vec![], false)]
+    #[case::all_ready(vec![all("a", 4, 4, 0, 0)], true)]
+    #[case::ready_failed_and_succeeded(vec![all("a", 1, 1, 1, 2)], true)]
+    #[case::all_active_and_not_ready(vec![all("a", 0, 4, 0, 0)], false)]
+    #[case::one_is_missing(vec![all("a", 2, 3, 1, 0)], false)]
+    fn the_next_in_order_waits_until_all_of_the_one_before_started(
+        #[case] counts: Vec<ReplicatedJobStatus>,
+        #[case] want: bool,
+    ) {
+        let templates = json!([{ "name": "a", "replicas": 4, "template": {} }, { "name": "b", "template": {} }]);
+        let startup = startup(&set(&templates, "InOrder", false), &counts);
+        assert_eq!(startup.allowed.contains(&"b".to_owned()), want);
+        assert_eq!(startup.complete, Some(false));
+    }
+
     #[rstest]
     #[case::first(vec![], false, &["a"], Some(false))]
     #[case::second(vec![counts("a", 1, 0)], false, &["a", "b"], Some(false))]

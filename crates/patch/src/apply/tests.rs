@@ -166,6 +166,16 @@ fn containers_merge_by_name_and_go_with_their_defaults() {
 #[case::shared_keeps_its_place(&["a", "b"], &["b", "c"], &["a", "b", "c"])]
 #[case::turned_round(&["a", "b", "c"], &["c", "a"], &["b", "c", "a"])]
 #[case::new_between(&["a", "b"], &["a", "c", "b"], &["a", "c", "b"])]
+#[case::new_before_a_shared_one(&["a", "b", "c"], &["e", "b"], &["a", "e", "b", "c"])]
+#[case::new_after_the_last(&["a", "b", "c", "d"], &["c", "e"], &["a", "b", "c", "d", "e"])]
+#[case::only_the_order_is_new(&["a", "b"], &["b", "a"], &["b", "a"])]
+#[case::all_in_another_order(&["a", "b", "c", "d"], &["c", "b", "d", "a"], &["c", "b", "d", "a"])]
+#[case::turned_round_about_a_new_one(&["a", "b", "c", "d"], &["e", "d", "c"], &["a", "b", "e", "d", "c"])]
+#[case::live_ones_before_the_next_shared(&["a", "b", "c", "d"], &["d", "e", "b"], &["a", "c", "d", "e", "b"])]
+#[case::live_ones_before_a_new_first(&["a", "b", "c", "d"], &["b", "e", "a"], &["b", "c", "d", "e", "a"])]
+#[case::several_of_each(&["d", "c", "b", "a"], &["a", "c", "b", "e"], &["d", "a", "c", "b", "e"])]
+#[case::nothing_applied(&["a", "b"], &[], &["a", "b"])]
+#[case::nothing_live(&[], &["b", "a"], &["b", "a"])]
 fn items_stand_in_upstreams_order(
     #[case] live: &[&str],
     #[case] applied: &[&str],
@@ -177,6 +187,34 @@ fn items_stand_in_upstreams_order(
     };
     let merged = super::merge::merge(&pod(live), &pod(applied), Keys::builtin("", "Pod"));
     assert_eq!(merged, pod(want));
+}
+
+#[test]
+fn what_goes_leaves_the_others_in_their_order_in_lists_and_sets() {
+    let config = |names: &[&str]| {
+        let containers: Value = names
+            .iter()
+            .map(|name| json!({"name": name, "image": "1"}))
+            .collect();
+        json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "x", "finalizers": names}, "spec": {"containers": containers}})
+    };
+    let want = |object: &Value, want: &[&str]| {
+        assert_eq!(object["metadata"]["finalizers"], json!(want));
+        let containers = object["spec"]["containers"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        let names: Vec<_> = containers.map(|container| &container["name"]).collect();
+        assert_eq!(names, want);
+    };
+    let object = applied(&Value::Null, &config(&["a", "b", "c"]), "me");
+    let object = applied(&object, &config(&["d", "c", "e"]), "you");
+    want(&object, &["a", "b", "d", "c", "e"]);
+    let object = applied(&object, &config(&["b"]), "me");
+    want(&object, &["b", "d", "c", "e"]);
+    let object = applied(&object, &config(&["b", "a"]), "me");
+    want(&object, &["b", "d", "c", "e", "a"]);
 }
 
 #[test]

@@ -153,7 +153,12 @@ impl Check<'_> {
             self.invalid(format!("{field}.name"), message);
             return;
         }
-        let completions = template.job_spec().and_then(|spec| spec.completions);
+        let spec = template.job_spec();
+        let mode = spec.and_then(|spec| spec.completion_mode.as_deref());
+        if mode.is_some_and(|mode| mode != "Indexed") {
+            return;
+        }
+        let completions = spec.and_then(|spec| spec.completions);
         let pod = names::pod(&job, last(completions.unwrap_or(1)), "abcde");
         if pod.len() > names::MAX_LABEL {
             self.invalid(
@@ -382,6 +387,22 @@ impl Check<'_> {
                     self.invalid(
                         &field,
                         format!("no container has a volumeMount called {name}"),
+                    );
+                }
+                self.volumes(&name);
+            }
+        }
+    }
+
+    /// A claim's volume must not take the place of another.
+    fn volumes(&mut self, claim: &str) {
+        for (index, job) in self.set.spec.replicated_jobs.iter().enumerate() {
+            let volumes = template::pod_spec(job).and_then(|pod| pod.volumes.as_ref());
+            for (number, volume) in volumes.into_iter().flatten().enumerate() {
+                if volume.name == claim {
+                    self.invalid(
+                        format!("spec.replicatedJobs[{index}].template.spec.template.spec.volumes[{number}].name"),
+                        format!("volume name conflicts with VolumeClaimPolicy template name: {claim}"),
                     );
                 }
             }

@@ -103,6 +103,14 @@ fn names() -> Value {
     let job = format!("size(self.metadata.name) + size(j.name) + {replicas} + 2");
     let completions = "j.template.spec.completions";
     let pod = last(completions);
+    let mode = "j.template.spec.completionMode";
+    let indexed = format!("(!has({mode}) || {mode} == 'Indexed')");
+    let index = |field: &str| {
+        let field = format!("self.spec.coordinator.{field}");
+        format!("size(string(has({field}) ? {field} : 0))")
+    };
+    let subdomain = "(has(self.spec.network) && has(self.spec.network.subdomain) \
+                     ? size(self.spec.network.subdomain) : size(self.metadata.name))";
     let jobs = |rule: String| {
         format!("!has(self.spec.replicatedJobs) || self.spec.replicatedJobs.all(j, {rule})")
     };
@@ -117,13 +125,21 @@ fn names() -> Value {
         },
         {
             "rule": jobs(format!(
-                "!has(j.template.spec) || !has({completions}) || {job} + {pod} + 7 <= 63"
+                "!has(j.template.spec) || !has({completions}) || !{indexed} || {job} + {pod} + 7 <= 63"
             )),
             "message": "JobSet name is too long, pod names generated for this JobSet will exceed 63 characters",
         },
         {
             "rule": jobs("j.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')".to_owned()),
             "message": "the names of replicatedJobs must consist of lower case letters, digits or '-'",
+        },
+        {
+            "rule": format!(
+                "!has(self.spec.coordinator) || size(self.metadata.name) + size(self.spec.coordinator.replicatedJob) \
+                 + {} + {} + {subdomain} + 4 <= 63",
+                index("jobIndex"), index("podIndex")
+            ),
+            "message": "the address of the coordinator becomes a label, and will exceed 63 characters",
         },
     ])
 }

@@ -14,7 +14,7 @@ use crate::kinds::schema::format::Format;
 use crate::kinds::schema::node::Kind;
 
 /// Words that CEL reserves, so that a field of that name is written `__name__`.
-const RESERVED: [&str; 18] = [
+const RESERVED: [&str; 21] = [
     "true",
     "false",
     "null",
@@ -33,6 +33,9 @@ const RESERVED: [&str; 18] = [
     "package",
     "namespace",
     "return",
+    "var",
+    "void",
+    "while",
 ];
 
 /// `value` as a rule sees it, with the fields that it wants to see. At the root only name and generateName of
@@ -47,12 +50,13 @@ pub(super) fn value(value: &Value, node: &Node, is_root: bool, wanted: Option<&[
     let mut fields = HashMap::with_capacity(wanted.map_or(map.len(), <[_]>::len));
     for (name, value) in map {
         let property = node.properties.get(name.as_str());
-        let key = key(name, is_root || property.is_some());
         let is_wanted = |key: &Key| match (wanted, key) {
             (Some(wanted), Key::String(name)) => wanted.contains(name),
             _ => true,
         };
-        if !is_wanted(&key) {
+        let mut keys: Vec<_> = keys(name, is_root || property.is_some()).collect();
+        keys.retain(is_wanted);
+        if keys.is_empty() {
             continue;
         }
         let child = property.or_else(|| node.items.as_ref().filter(|_| !is_root));
@@ -61,7 +65,7 @@ pub(super) fn value(value: &Value, node: &Node, is_root: bool, wanted: Option<&[
             "apiVersion" | "kind" if is_root => any(value, None),
             _ => any(value, child.map(|child| &**child)),
         };
-        fields.insert(key, shown);
+        fields.extend(keys.into_iter().map(|key| (key, shown.clone())));
     }
     Cel::Map(Map {
         map: Arc::new(fields),
@@ -72,7 +76,7 @@ fn metadata(value: &Value) -> Cel {
     let mut fields = HashMap::new();
     for name in ["name", "generateName"] {
         if let Some(value) = value.get(name) {
-            fields.insert(key(name, false), any(value, None));
+            fields.extend(keys(name, false).map(|key| (key, any(value, None))));
         }
     }
     Cel::Map(Map {
@@ -116,7 +120,8 @@ fn any(value: &Value, node: Option<&Node>) -> Cel {
                 let property = node.and_then(|node| node.properties.get(name.as_str()));
                 let child = property.or_else(|| node.and_then(|node| node.items.as_ref()));
                 let shown = any(value, child.map(|child| &**child));
-                fields.insert(key(name, property.is_some()), shown);
+                let keys = keys(name, property.is_some());
+                fields.extend(keys.map(|key| (key, shown.clone())));
             }
             Cel::Map(Map {
                 map: Arc::new(fields),
@@ -173,12 +178,13 @@ fn duration(text: &str) -> Option<TimeDelta> {
     Some(TimeDelta::nanoseconds(nanos))
 }
 
-fn key(name: &str, is_field: bool) -> Key {
-    Key::String(Arc::new(if is_field {
-        escaped(name)
-    } else {
-        name.to_owned()
-    }))
+/// The names by which a rule refers to a field, or to an entry of a map. A field that is called as a word of the
+/// language can be asked for as it is, too: `self.namespace`.
+fn keys(name: &str, is_field: bool) -> impl Iterator<Item = Key> {
+    let plain = (!is_field || RESERVED.contains(&name)).then(|| name.to_owned());
+    let escaped = is_field.then(|| escaped(name));
+    let names = plain.into_iter().chain(escaped);
+    names.map(|name| Key::String(Arc::new(name)))
 }
 
 /// The identifier by which a rule refers to a field that is none itself.

@@ -63,6 +63,13 @@ fn open() -> Value {
     json!({"type": "object", "properties": {
         "namespace": {"type": "string"}, "x-y": {"type": "integer"}}}),
     json!({"namespace": "a", "x-y": 1}), json!({"namespace": "b", "x-y": 1}))]
+#[case("!has(self.namespace) || self.namespace == 'a'",
+    json!({"type": "object", "properties": {"namespace": {"type": "string"}}}),
+    json!({"namespace": "a"}), json!({"namespace": "b"}))]
+#[case("self.l.all(i, !has(i.metadata.namespace) || size(i.metadata.namespace) == 0)",
+    json!({"type": "object", "properties": {"l": {"type": "array", "items": {"type": "object", "properties": {
+        "metadata": {"type": "object", "properties": {"namespace": {"type": "string"}}}}}}}}),
+    json!({"l": [{"metadata": {}}]}), json!({"l": [{"metadata": {"namespace": "b"}}]}))]
 #[case("quantity(self).isLessThan(quantity('2Gi')) && quantity(self).isInteger()", json!({"type": "string"}),
     json!("1500Mi"), json!("2.5Gi"))]
 #[case("isQuantity(self) && quantity(self).add(quantity('1')).sub(1).compareTo(quantity('1k')) == 0",

@@ -286,3 +286,163 @@ fn blocking_recreation_waits_until_all_of_the_old_is_gone() {
         ["demo-data-0"]
     );
 }
+
+/// The status of `RestartingJobSet`, with its reason.
+fn restarting(plan: &Plan) -> Option<(String, String)> {
+    let status = plan.status.as_ref()?;
+    let condition = api_conditions::find(&status.conditions, condition::RESTARTING)?;
+    Some((condition.status.clone(), condition.reason.clone()))
+}
+
+fn says(status: &str, reason: &str) -> Option<(String, String)> {
+    Some((status.to_owned(), reason.to_owned()))
+}
+
+#[test]
+fn a_set_says_that_it_is_started_again_until_it_runs_ends_or_is_held() {
+    let set = job_set(|set| set["spec"]["replicatedJobs"][1]["dependsOn"] = json!([]));
+    let jobs = |attempt: i32, first: &str, second: &str| {
+        observed(vec![
+            job(&set, "data", attempt, first),
+            job(&set, "node", attempt, second),
+        ])
+    };
+    assert_eq!(restarting(&plan(&set, &jobs(0, "", ""), at(10))), None);
+    let again = plan(&set, &jobs(0, "", "Failed"), at(10));
+    assert_eq!(restarting(&again), says("True", "DefaultFailurePolicy"));
+    let with = |change: &dyn Fn(&mut JobSet), jobs: &Observed| {
+        let mut set = set.clone();
+        set.status.clone_from(&again.status);
+        change(&mut set);
+        restarting(&plan(&set, jobs, at(20)))
+    };
+    let as_it_is = |_: &mut JobSet| {};
+    // The Jobs of the second attempt are there, and then one of them is ready.
+    assert_eq!(
+        with(&as_it_is, &jobs(1, "", "")),
+        says("True", "DefaultFailurePolicy")
+    );
+    assert_eq!(
+        with(&as_it_is, &jobs(1, "Complete", "")),
+        says("True", "DefaultFailurePolicy")
+    );
+    let mut ready = jobs(1, "Complete", "");
+    let mut node = (*ready.jobs[1]).clone();
+    node.status = serde_json::from_value(json!({ "ready": 1 })).expect("a status");
+    ready.jobs[1] = Arc::new(node);
+    assert_eq!(with(&as_it_is, &ready), says("False", "JobsReady"));
+    let hold = |set: &mut JobSet| set.spec.suspend = Some(true);
+    assert_eq!(
+        with(&hold, &jobs(1, "", "")),
+        says("False", "JobSetSuspended")
+    );
+    assert_eq!(
+        with(&as_it_is, &jobs(1, "Complete", "Complete")),
+        says("False", "JobSetCompleted")
+    );
+    assert_eq!(
+        with(&as_it_is, &jobs(1, "", "Failed")),
+        says("False", "JobSetFailed")
+    );
+}
+
+#[test]
+fn jobs_of_a_template_that_is_gone_go_too() {
+    let set = job_set(|_| {});
+    let jobs = vec![job(&set, "data", 0, "Complete"), job(&set, "node", 0, "")];
+    let less = job_set(|set| {
+        set["spec"]["replicatedJobs"]
+            .as_array_mut()
+            .expect("templates")
+            .truncate(1);
+    });
+    let plan = plan(&less, &observed(jobs), at(10));
+    assert_eq!(plan.delete.len(), 1);
+    assert_eq!(template_of(&plan.delete[0]), "node");
+    assert_eq!(ended(&plan), Some(("Completed", "AllJobsCompleted")));
+}
+
+#[test]
+fn jobs_that_are_there_are_not_made_again() {
+    let set = job_set(|set| set["spec"]["replicatedJobs"][0]["replicas"] = json!(2));
+    let first = job(&set, "data", 0, "");
+    for end in ["", "Complete", "Suspended"] {
+        let one = job(&set, "data", 0, end);
+        assert_eq!(
+            created(&plan(&set, &observed(vec![one]), at(10))),
+            ["demo-data-1"]
+        );
+    }
+    let mut leaving = (*first).clone();
+    leaving.metadata.deletion_timestamp = Some(stamp(at(10)));
+    let plan = plan(&set, &observed(vec![Arc::new(leaving)]), at(11));
+    assert_eq!(created(&plan), ["demo-data-1"]);
+}
+
+#[test]
+fn a_service_that_is_there_is_not_made_again() {
+    let set = job_set(|_| {});
+    let with = |has_service: bool| {
+        let observed = Observed {
+            jobs: Vec::new(),
+            has_service,
+        };
+        plan(&set, &observed, at(10)).service.is_some()
+    };
+    assert!(with(false) && !with(true));
+}
+
+#[test]
+fn a_set_in_order_says_how_far_it_is_and_starts_over_after_a_restart() {
+    let mut set = job_set(|set| {
+        set["spec"]["startupPolicy"] = json!({ "startupPolicyOrder": "InOrder" });
+        set["spec"]["replicatedJobs"][1]["dependsOn"] = json!([]);
+    });
+    let conditions = |plan: &Plan| -> Vec<(String, String)> {
+        let conditions = plan.status.iter().flat_map(|status| &status.conditions);
+        conditions
+            .map(|one| (one.type_.clone(), one.status.clone()))
+            .collect()
+    };
+    let ready = |set: &JobSet, template: &str, attempt: i32| {
+        let mut job = (*job(set, template, attempt, "")).clone();
+        job.status = serde_json::from_value(json!({ "ready": 1, "active": 1 })).expect("a status");
+        Arc::new(job)
+    };
+    let step = |set: &mut JobSet, jobs: Vec<Arc<Job>>| {
+        let plan = plan(set, &observed(jobs), at(10));
+        set.status.clone_from(&plan.status);
+        plan
+    };
+    let known = |kind: &str, holds: &str| (kind.to_owned(), holds.to_owned());
+    let under_way = step(&mut set, vec![]);
+    assert_eq!(created(&under_way), ["demo-data-0"]);
+    assert_eq!(
+        conditions(&under_way),
+        [known("StartupPolicyInProgress", "True")]
+    );
+    let second = step(&mut set, vec![ready(&job_set(|_| {}), "data", 0)]);
+    assert_eq!(created(&second), ["demo-node-0"]);
+    let jobs = ["data", "node"].map(|name| ready(&job_set(|_| {}), name, 0));
+    let started = step(&mut set, jobs.to_vec());
+    let want = [
+        known("StartupPolicyInProgress", "False"),
+        known("StartupPolicyCompleted", "True"),
+    ];
+    assert_eq!(conditions(&started), want);
+    let failed = vec![
+        ready(&job_set(|_| {}), "data", 0),
+        job(&job_set(|_| {}), "node", 0, "Failed"),
+    ];
+    step(&mut set, failed);
+    let again = step(&mut set, vec![]);
+    assert_eq!(created(&again), ["demo-data-0"]);
+    assert_eq!(
+        conditions(&again)[0],
+        known("StartupPolicyInProgress", "True")
+    );
+    assert_eq!(
+        conditions(&again)[1],
+        known("StartupPolicyCompleted", "False")
+    );
+}

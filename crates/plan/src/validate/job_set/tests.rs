@@ -94,9 +94,18 @@ fn a_good_set_is_taken() {
     "spec.failurePolicy.rules[0].action")]
 #[case::restart_in_place("/failurePolicy", json!({ "restartStrategy": "InPlaceRestart" }),
     "spec.failurePolicy.restartStrategy")]
+#[case::long_rule_name("/failurePolicy", json!({ "rules": [{ "name": "a".repeat(129), "action": "FailJobSet" }] }),
+    "spec.failurePolicy.rules[0].name")]
+#[case::rule_name_with_a_bad_end("/failurePolicy", json!({ "rules": [{ "name": "a:", "action": "FailJobSet" }] }),
+    "spec.failurePolicy.rules[0].name")]
+#[case::restart_of_one_job_that_is_not_counted("/failurePolicy",
+    json!({ "rules": [{ "name": "a", "action": "RestartJobAndIgnoreMaxRestarts" }] }),
+    "spec.failurePolicy.rules[0].action")]
 #[case::unknown_coordinator("/coordinator", json!({ "replicatedJob": "no" }), "spec.coordinator.replicatedJob")]
 #[case::coordinators_job("/coordinator", json!({ "replicatedJob": "node", "jobIndex": 2 }), "spec.coordinator.jobIndex")]
 #[case::coordinators_pod("/coordinator", json!({ "replicatedJob": "node", "podIndex": 2 }), "spec.coordinator.podIndex")]
+#[case::coordinators_job_below_zero("/coordinator", json!({ "replicatedJob": "node", "jobIndex": -1 }),
+    "spec.coordinator.jobIndex")]
 #[case::claim_that_nobody_mounts("/volumeClaimPolicies", json!([{ "templates": [{ "metadata": { "name": "v" } }] }]),
     "spec.volumeClaimPolicies[0].templates[0].metadata.name")]
 fn what_the_webhook_refuses_is_refused_with_its_field(
@@ -133,4 +142,123 @@ fn exclusive_placement_is_refused_and_not_ignored() {
     });
     let want = format!("spec.replicatedJobs[0].template.metadata.annotations[{key}]");
     assert_eq!(fields(&of_a_template), [want]);
+}
+
+/// Names of sets, with the name of the template and the subdomain, of which the address of a coordinator is made.
+#[rstest]
+#[case::of_the_set("d".repeat(50), "n", "subdomain")]
+#[case::of_the_template("demo".into(), &"n".repeat(47), "subdomain")]
+#[case::of_the_subdomain("demo".into(), "n", &"s".repeat(54))]
+fn the_address_of_a_coordinator_is_a_label(
+    #[case] name: String,
+    #[case] of_template: &str,
+    #[case] subdomain: &str,
+) {
+    let bad = set(|set| {
+        set["metadata"]["name"] = json!(name);
+        let mut template = template(of_template);
+        template["template"]["spec"]["completionMode"] = json!("Indexed");
+        set["spec"]["replicatedJobs"] = json!([template]);
+        set["spec"]["coordinator"] = json!({ "replicatedJob": of_template });
+        set["spec"]["network"] = json!({ "subdomain": subdomain });
+    });
+    assert_eq!(fields(&bad), ["spec.coordinator"]);
+}
+
+#[rstest]
+#[case::no_completions(json!({ "parallelism": 1, "completionMode": "Indexed" }))]
+#[case::not_indexed(json!({ "completions": 2, "completionMode": "NonIndexed" }))]
+fn a_coordinator_is_a_pod_with_an_index(#[case] job: Value) {
+    let bad = set(|set| {
+        set["spec"]["replicatedJobs"][1]["template"]["spec"] = job;
+        set["spec"]["coordinator"] = json!({ "replicatedJob": "node" });
+    });
+    assert_eq!(fields(&bad), ["spec.coordinator.replicatedJob"]);
+}
+
+#[rstest]
+#[case::a_letter_that_names_have_not("de_mo".into(), "Indexed", &["spec.replicatedJobs[0].name"])]
+#[case::long_job_names("d".repeat(61), "Indexed", &["spec.replicatedJobs[0].name"])]
+#[case::long_pod_names("d".repeat(52), "Indexed", &["spec.replicatedJobs[0].name"])]
+#[case::as_long_as_may_be("d".repeat(51), "Indexed", &[])]
+#[case::pods_without_an_index("d".repeat(52), "NonIndexed", &[])]
+fn the_name_of_a_set_is_short_enough_for_its_pods(
+    #[case] name: String,
+    #[case] mode: &str,
+    #[case] want: &[&str],
+) {
+    let set = set(|set| {
+        set["metadata"]["name"] = json!(name);
+        set["spec"]["replicatedJobs"] = json!([template("n")]);
+        set["spec"]["replicatedJobs"][0]["template"]["spec"]["completionMode"] = json!(mode);
+    });
+    assert_eq!(fields(&set), want);
+}
+
+/// What each of the templates `a`, `b` and `c` depends on.
+#[rstest]
+#[case::all_on_the_first([&[][..], &["a"], &["a"]], &[])]
+#[case::one_after_the_other([&[][..], &["a"], &["b"]], &[])]
+#[case::on_both([&[][..], &[], &["a", "b"]], &[])]
+#[case::the_second_on_the_third([&[][..], &["c"], &[]], &["spec.replicatedJobs[1].dependsOn[0].name"])]
+#[case::one_of_two_stands_later([&[][..], &["a", "c"], &[]], &["spec.replicatedJobs[1].dependsOn[1].name"])]
+#[case::the_first_on_nothing_before([&["b"][..], &[], &[]], &["spec.replicatedJobs[0].dependsOn[0].name"])]
+fn what_a_template_depends_on_stands_before_it(
+    #[case] depends: [&[&str]; 3],
+    #[case] want: &[&str],
+) {
+    let set = set(|set| {
+        let templates = ["a", "b", "c"].iter().zip(depends).map(|(name, depends)| {
+            let wanted = depends
+                .iter()
+                .map(|name| json!({ "name": name, "status": "Ready" }));
+            let mut template = template(name);
+            template["dependsOn"] = wanted.collect();
+            template
+        });
+        set["spec"]["replicatedJobs"] = templates.collect();
+    });
+    assert_eq!(fields(&set), want);
+}
+
+#[test]
+fn a_set_without_templates_is_taken() {
+    let empty = set(|set| set["spec"]["replicatedJobs"] = json!([]));
+    assert_eq!(validate_job_set(&empty), Ok(()));
+}
+
+const CLAIM: &str = "spec.volumeClaimPolicies[0].templates[0].metadata.name";
+const SECOND: &str = "spec.volumeClaimPolicies[1].templates[0].metadata.name";
+const VOLUME: &str = "spec.replicatedJobs[0].template.spec.template.spec.volumes[0].name";
+
+/// Two claims, of which the pods of the first template mount whatever is called as one of them.
+#[rstest]
+#[case::both_are_mounted(["v", "w"], "containers", json!({}), &[])]
+#[case::by_an_init_container(["v", "w"], "initContainers", json!({}), &[])]
+#[case::twice(["v", "v"], "containers", json!({}), &[SECOND])]
+#[case::upper_case(["V", "w"], "containers", json!({}), &[CLAIM])]
+#[case::long(["v234567890v234567890v234567890v234567890v234567890v23456789", "w"], "containers", json!({}), &[CLAIM])]
+#[case::nobody_mounts_them(["v", "w"], "none", json!({}), &[CLAIM, SECOND])]
+#[case::a_volume_has_the_name(["v", "w"], "containers", json!([{ "name": "w", "emptyDir": {} }]), &[VOLUME])]
+fn claims_are_mounted_under_names_of_their_own(
+    #[case] claims: [&str; 2],
+    #[case] containers: &str,
+    #[case] volumes: Value,
+    #[case] want: &[&str],
+) {
+    let set = set(|set| {
+        let mounts = claims.map(|name| json!({ "name": name, "mountPath": format!("/{name}") }));
+        let mounting = json!([{ "name": "mounting", "volumeMounts": mounts }]);
+        let pod = &mut set["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"];
+        if containers != "none" {
+            pod[containers] = mounting;
+        }
+        if volumes.is_array() {
+            pod["volumes"] = volumes;
+        }
+        set["spec"]["volumeClaimPolicies"] = claims
+            .map(|name| json!({ "templates": [{ "metadata": { "name": name } }] }))
+            .into();
+    });
+    assert_eq!(fields(&set), want);
 }
