@@ -489,6 +489,7 @@ export const en = {
     none: 'No code is stored',
     noneHint: 'It comes from a git repository or is in the image.',
     files_one: '{{count}} file, {{size}}',
+    unlimited: 'No limit',
     files_other: '{{count}} files, {{size}}',
     tree: 'Files',
     binary: 'Not a text file, {{size}}.',

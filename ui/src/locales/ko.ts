@@ -495,6 +495,7 @@ export const ko: Messages = {
     noneHint: '코드를 Git 저장소에서 가져오거나 이미지에 포함한 작업입니다.',
     files_one: '파일 {{count}}개, {{size}}',
     files_other: '파일 {{count}}개, {{size}}',
+    unlimited: '제한 없음',
     tree: '파일',
     binary: '텍스트 파일이 아닙니다({{size}}).',
   },

@@ -1,4 +1,3 @@
-import { amounts } from '@/libs/amounts';
 import { HIDDEN, withoutSecrets } from '@/libs/own';
 import type { Schemas } from '@/services/client';
 
@@ -62,7 +61,7 @@ export function rowsOf(columns: (Map<string, string> | undefined)[]): Row[] {
 /** How it came out. */
 export function resultsOf(
   job: Schemas['JobDetail'],
-  words: { last: (name: string) => string; size: string },
+  words: { last: (name: string) => string; size: string; sizeOf: (size: Schemas['Amounts']) => string },
 ) {
   const lines = new Map<string, string>();
   for (const metric of job.metrics)
@@ -70,6 +69,6 @@ export function resultsOf(
       words.last(metric.name),
       typeof metric.value === 'number' ? String(Number(metric.value.toPrecision(5))) : String(metric.value),
     );
-  lines.set(words.size, `${job.num_nodes} × ${amounts(job.per_node)}`);
+  lines.set(words.size, `${job.num_nodes} × ${words.sizeOf(job.per_node)}`);
   return lines;
 }

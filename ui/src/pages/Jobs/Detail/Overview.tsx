@@ -6,9 +6,8 @@ import { Link } from 'react-router';
 import { Facts } from '@/components/Facts';
 import { Section } from '@/components/Section';
 import { Moment } from '@/components/Time';
-import { amounts } from '@/libs/amounts';
 import { HIDDEN, withoutSecrets } from '@/libs/own';
-import { useSaying, useStep } from '@/libs/saying';
+import { useSaying, useSize, useStep } from '@/libs/saying';
 import { isFinished } from '@/libs/state';
 import { duration } from '@/libs/time';
 import { ROUTES } from '@/routes';
@@ -93,6 +92,7 @@ function Training({ job, progress }: { job: Job; progress: Schemas['Progress'] }
 function Details({ job }: { job: Job }) {
   const { t } = useTranslation();
   const say = useSaying();
+  const sizeOf = useSize();
   const form = useJobForm(job).data;
   // As it was typed, where that is known; the container's own has the shell around it.
   const command = (form?.command ?? job.command.join(' ')).trim();
@@ -112,7 +112,7 @@ function Details({ job }: { job: Job }) {
     [t('jobs.user'), job.user ?? '–'],
     [t('job.runtime'), job.runtime || job.kind],
     [t('job.image'), job.image ?? '–'],
-    [t('job.perNode'), amounts(job.per_node)],
+    [t('job.perNode'), sizeOf(job.per_node)],
     [
       t('job.restarts'),
       job.max_restarts == null ? String(job.restarts) : `${job.restarts} / ${job.max_restarts}`,
