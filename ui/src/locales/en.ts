@@ -287,8 +287,11 @@ export const en = {
   failure: {
     inLog: 'Show these lines in the log',
     onWorker: '{{what}} on worker {{worker}}',
-    moreMemory: 'Run again with {{size}} of memory',
-    moreTime: 'Run again with {{time}} to finish',
+    more: {
+      memory: 'Run again with {{size}} of memory',
+      sharedMemory: 'Run again with {{size}} of shared memory',
+      time: 'Run again with {{time}} to finish',
+    },
     again: 'Run again',
     change: 'Change and run again',
     evidence: 'Lines of the log',

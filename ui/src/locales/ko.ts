@@ -293,8 +293,11 @@ export const ko: Messages = {
   failure: {
     inLog: '로그에서 이 줄 보기',
     onWorker: '{{what}} (워커 {{worker}})',
-    moreMemory: '메모리를 {{size}}까지 늘려 다시 실행',
-    moreTime: '제한 시간을 {{time}}까지 늘려 다시 실행',
+    more: {
+      memory: '메모리를 {{size}}로 늘려 다시 실행',
+      sharedMemory: '공유 메모리를 {{size}}로 늘려 다시 실행',
+      time: '제한 시간을 늘려 다시 실행 ({{time}})',
+    },
     again: '다시 실행',
     change: '수정해서 다시 실행',
     evidence: '로그에서 찾은 줄',
