@@ -230,6 +230,13 @@ export const en = {
     deleteText: 'Their pods are stopped and removed. Their records and logs remain in the history.',
   },
   job: {
+  views: {
+    title: 'Views',
+    name: 'Name of this view',
+    remove: 'Remove the view {{name}}',
+    nothing: 'Filter, sort or group the jobs first; then you can save that view under a name.',
+    hint: 'Saved in this browser until you sign out. The address of the page is the view: send it to show it to others.',
+  },
     code: 'Code',
     copyName: 'Copy the name',
     details: 'Details',
