@@ -96,6 +96,7 @@ export const en = {
       unavailable: 'The cluster cannot be reached.',
       internal: 'Something went wrong on the server. Its log has the details.',
     },
+    forbiddenHint: 'Ask an administrator, or use your own namespace.',
     title: 'Something went wrong',
     retry: 'Try again',
   },

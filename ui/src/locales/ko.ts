@@ -96,6 +96,7 @@ export const ko: Messages = {
       unavailable: '클러스터에 연결할 수 없습니다.',
       internal: '서버 내부 오류입니다. 자세한 내용은 서버 로그에 있습니다.',
     },
+    forbiddenHint: '관리자에게 문의하거나 내 네임스페이스를 사용하세요.',
     title: '문제가 발생했습니다',
     retry: '다시 시도',
   },
