@@ -32,7 +32,7 @@ export const en = {
     or: 'or with a token',
     show: 'Show the token',
     token: 'Access token',
-    hint: 'The administrator’s token is in the file admin.token of the data folder (by default ~/.local/share/astrago).',
+    hint: 'The administrator’s token is in the file admin.token in the data folder (by default ~/.local/share/astrago).',
     submit: 'Sign in',
     wrong: 'This token is not valid.',
     about: 'Distributed training from nothing but your training code.',
@@ -58,7 +58,7 @@ export const en = {
     attemptOf: 'Attempt {{number}}, {{when}}',
     matchCase: 'Match case',
     regex: 'Regular expression',
-    badPattern: 'Not a pattern',
+    badPattern: 'Not a valid regular expression',
     hits: 'Matches',
     found_one: '{{count}} match in {{searched}} lines',
     found_other: '{{count}} matches in {{searched}} lines',
@@ -88,8 +88,8 @@ export const en = {
   error: {
     code: {
       invalid_request: 'Please check these fields',
-      not_found: 'It does not exist, or you may not see it.',
-      forbidden: 'You may not do this.',
+      not_found: 'Not found, or you are not allowed to see it.',
+      forbidden: 'You are not allowed to do this.',
       unauthenticated: 'Sign in first.',
       conflict: 'This already exists or has changed.',
       rate_limited: 'Too many requests. Wait a moment and try again.',
@@ -110,7 +110,7 @@ export const en = {
   notFound: {
     page: {
       title: 'There is no such page',
-      hint: 'The address may be mistyped, or belong to another version.',
+      hint: 'The address may be mistyped, or from another version.',
       way: 'Go to jobs',
     },
     job: {
@@ -230,7 +230,6 @@ export const en = {
     deleteTitle_other: 'Delete {{count}} jobs?',
     deleteText: 'Their pods are stopped and removed. Their records and logs remain in the history.',
   },
-  job: {
   views: {
     title: 'Views',
     name: 'Name of this view',
@@ -238,6 +237,7 @@ export const en = {
     nothing: 'Filter, sort or group the jobs first; then you can save that view under a name.',
     hint: 'Saved in this browser until you sign out. The address of the page is the view: send it to show it to others.',
   },
+  job: {
     code: 'Code',
     copyName: 'Copy the name',
     details: 'Details',
@@ -321,8 +321,8 @@ export const en = {
     non_zero_exit: 'The program ended with an error',
   },
   metrics: {
-    leftOut_one: '{{count}} value is not kept: the job reports more than 100 metrics.',
-    leftOut_other: '{{count}} values are not kept: the job reports more than 100 metrics.',
+    leftOut_one: '{{count}} value was not kept: the job reports more than 100 metrics.',
+    leftOut_other: '{{count}} values were not kept: the job reports more than 100 metrics.',
     noOther: 'No other jobs',
     hint: 'Drag across a chart to zoom in; double-click to see all of it.',
     usage: 'Resource use',
@@ -422,7 +422,7 @@ export const en = {
     version: 'Version',
     connection: 'Connection',
     connected: 'connected',
-    disconnected: 'lost; this page shows the last known state',
+    disconnected: 'lost; what you see is from before',
     kubernetes: 'Kubernetes',
     engine: 'Jobs are run by',
     engineOwn: 'Astrago’s own controllers',
@@ -489,6 +489,7 @@ export const en = {
   resource: {
     memory: 'memory',
     pods: 'pods',
+    unlimited: 'No limit',
   },
   keys: {
     title: 'Keyboard shortcuts',
@@ -498,9 +499,8 @@ export const en = {
   },
   code: {
     none: 'No code is stored',
-    noneHint: 'It comes from a git repository or is in the image.',
+    noneHint: 'It came from a Git repository, or was in the image.',
     files_one: '{{count}} file, {{size}}',
-    unlimited: 'No limit',
     files_other: '{{count}} files, {{size}}',
     tree: 'Files',
     binary: 'Not a text file, {{size}}.',
