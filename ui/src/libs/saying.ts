@@ -23,6 +23,7 @@ const AMOUNTS = ['needed', 'free', 'largest', 'all', 'hard'];
 
 /** The server writes its hints as parts of a sentence. */
 export function asSentence(text: string): string {
+  if (text === '') return '';
   const begun = text.slice(0, 1).toUpperCase() + text.slice(1);
   return /[.!?다]$/.test(begun) ? begun : `${begun}.`;
 }

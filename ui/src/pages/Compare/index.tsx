@@ -74,7 +74,7 @@ export function Compare() {
               />
             }
           >
-            <Table.ScrollContainer minWidth={180 + 180 * keys.length} type="native">
+            <Table.ScrollContainer minWidth={120 + 130 * keys.length} type="native">
               <Table verticalSpacing={4} className="numbers">
                 <Table.Thead>
                   <Table.Tr>

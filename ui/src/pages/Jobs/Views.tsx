@@ -15,6 +15,7 @@ export function Views({ search, user }: { search: URLSearchParams; user: string 
   const [views, setViews] = useState(() => viewsOf(user));
   const [name, setName] = useState('');
   const here = viewIn(search);
+  const shown = views.find((one) => one.search === here)?.name;
   const change = (next: View[]) => {
     setViews(next);
     keepViews(user, next);
@@ -26,13 +27,14 @@ export function Views({ search, user }: { search: URLSearchParams; user: string 
           size="sm"
           variant="default"
           leftSection={<IconBookmark size={16} />}
+          aria-label={shown === undefined ? undefined : `${t('views.title')}: ${shown}`}
           onClick={toggle}
           data-views
         >
-          {views.find((one) => one.search === here)?.name ?? t('views.title')}
+          {shown ?? t('views.title')}
         </Button>
       </Popover.Target>
-      <Popover.Dropdown aria-label={t('views.title')}>
+      <Popover.Dropdown>
         <Stack gap="sm">
           {views.length > 0 && (
             <Stack gap={4} component="ul" m={0} p={0} style={{ listStyle: 'none' }}>

@@ -6,7 +6,7 @@ import { Link } from 'react-router';
 import { Empty } from '@/components/Empty';
 import { ErrorNote } from '@/components/ErrorNote';
 import { Ago } from '@/components/Time';
-import { useSaying, useSize } from '@/libs/saying';
+import { asSentence, useSaying, useSize } from '@/libs/saying';
 import { ROUTES } from '@/routes';
 import { useLiveJobs } from '@/services/jobs';
 import { useQueue } from '@/services/places';
@@ -92,7 +92,7 @@ function Waiting() {
                     </Table.Td>
                     <Table.Td>{entry.priority}</Table.Td>
                     <Table.Td style={{ whiteSpace: 'nowrap' }}>{sizeOf(entry.needs)}</Table.Td>
-                    <Table.Td>{say(entry)}</Table.Td>
+                    <Table.Td>{asSentence(say(entry))}</Table.Td>
                     <Table.Td>
                       <Ago time={entry.since} />
                     </Table.Td>

@@ -7,8 +7,8 @@ import { Facts } from '@/components/Facts';
 import { Section } from '@/components/Section';
 import { Moment } from '@/components/Time';
 import { HIDDEN, withoutSecrets } from '@/libs/own';
-import { useSaying, useSize, useStep } from '@/libs/saying';
-import { isFinished } from '@/libs/state';
+import { asSentence, useSaying, useSize, useStep } from '@/libs/saying';
+import { isFinished, isPlain } from '@/libs/state';
 import { duration } from '@/libs/time';
 import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
@@ -106,8 +106,8 @@ function Details({ job }: { job: Job }) {
   ].filter(([, jobs]) => jobs.length > 0);
   const facts: [string, ReactNode][] = [
     // What is said at the top is not said again, nor what the state says.
-    ...(job.failure == null && job.waiting == null && job.state !== 'Complete'
-      ? [[t('job.message'), say(job) || '–'] as [string, ReactNode]]
+    ...(job.failure == null && job.waiting == null && !isPlain(job)
+      ? [[t('job.message'), asSentence(say(job)) || '–'] as [string, ReactNode]]
       : []),
     [t('jobs.user'), job.user ?? '–'],
     [t('job.runtime'), job.runtime || job.kind],
@@ -173,7 +173,8 @@ function JobLinks({ jobs }: { jobs: string[] }) {
 }
 
 function usedOf(usage: Schemas['Usage']) {
-  const hours = (value: number) => String(Number(value.toPrecision(value < 0.01 ? 1 : 3)));
+  const hours = (value: number) =>
+    value > 0 && value < 0.01 ? '< 0.01' : String(Number(value.toPrecision(3)));
   return {
     cpu: hours(usage.cpu_core_hours),
     memory: hours(usage.memory_gib_hours),
