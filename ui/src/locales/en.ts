@@ -47,6 +47,15 @@ export const en = {
     Complete: 'Complete',
     Failed: 'Failed',
   },
+  stateHint: {
+    Pending: 'Waits for its turn, or for room on the nodes.',
+    Running: 'Its nodes are training.',
+    Restarting: 'A node failed; all of them start again together.',
+    Suspending: 'Its nodes have been told to stop and have a moment to save their work.',
+    Suspended: 'Stopped by someone. It holds no resources, and starts again when it is resumed.',
+    Complete: 'Ended without an error.',
+    Failed: 'Ended with an error. Its page says why.',
+  },
   logs: {
     toStart: 'Go to the start',
     newer: 'Newer lines',

@@ -47,6 +47,15 @@ export const ko: Messages = {
     Complete: '완료',
     Failed: '실패',
   },
+  stateHint: {
+    Pending: '차례 또는 노드의 빈 자원을 기다리고 있습니다.',
+    Running: '노드에서 학습하고 있습니다.',
+    Restarting: '노드 하나가 실패하여 모든 노드를 함께 다시 시작합니다.',
+    Suspending: '노드를 중지하는 중이며, 진행 상황을 저장할 시간이 잠시 주어집니다.',
+    Suspended: '사용자가 중지했습니다. 자원을 차지하지 않으며, 재개하면 다시 시작합니다.',
+    Complete: '오류 없이 끝났습니다.',
+    Failed: '오류로 끝났습니다. 작업 화면에서 원인을 볼 수 있습니다.',
+  },
   logs: {
     toStart: '처음으로 이동',
     newer: '최신 로그로',
