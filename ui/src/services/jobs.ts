@@ -73,8 +73,11 @@ export function useLiveJobs() {
       for (const [key, job] of pushed) {
         const [namespace = '', name = ''] = key.split('/');
         const queryKey = ['job', { namespace, name }];
-        if (typeof job !== 'string')
-          queries.setQueryData<Schemas['JobDetail']>(queryKey, (known) => known && { ...known, ...job });
+        // Of many that change only few are looked at.
+        const known = queries.getQueryState<Schemas['JobDetail']>(queryKey);
+        if (known === undefined) continue;
+        if (known.data !== undefined && typeof job !== 'string')
+          queries.setQueryData<Schemas['JobDetail']>(queryKey, { ...known.data, ...job });
         // Its nodes, and why it waits or failed, are more than was pushed.
         ask(queryKey);
         ask([...queryKey, 'events']);
