@@ -117,6 +117,7 @@ for (const language of ['en', 'ko'] as const) {
         await page.locator('[data-templates]').click();
         await page.getByRole('menuitem').first().click();
         await expect(page.locator('[data-fit]')).toBeVisible();
+        await page.locator('button[aria-expanded=false]').filter({ hasText: 'YAML' }).click();
         await expect(page.locator('.cm-content').nth(1)).toContainText('apiVersion');
         await shot('submit');
         // What sticks to the edge of the window would lie over the middle of a picture of the whole page.
