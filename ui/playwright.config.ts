@@ -33,6 +33,7 @@ export default defineConfig({
   projects: [
     { name: 'tests', testMatch: '*.spec.ts' },
     { name: 'screenshots', testMatch: 'screenshots.ts' },
-    { name: 'bench', testMatch: 'bench.ts' },
+    // What is traced is slower.
+    { name: 'bench', testMatch: 'bench.ts', use: { trace: 'off' } },
   ],
 });

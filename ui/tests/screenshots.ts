@@ -5,6 +5,30 @@ import { expect, job, signIn, test } from './fixtures';
 
 const FOLDER = process.env['SCREENSHOTS'] ?? resolve('../docs/screenshots');
 
+/** To look at every page as wide as screens are: `WIDTHS=1440,1024,390 SCREENSHOTS=/tmp/looks npm run screenshots`. */
+const WIDTHS = (process.env['WIDTHS'] ?? '').split(',').filter(Boolean).map(Number);
+const ALL = [
+  ['jobs', '/jobs'],
+  ['jobs-groups', '/jobs?group=user'],
+  ['jobs-none', '/jobs?q=no-such-job'],
+  ['submit', '/submit'],
+  ['queue', '/queue'],
+  ['nodes', '/nodes'],
+  ['runtimes', '/runtimes'],
+  ['runtime', '/runtimes/pytorch-simple'],
+  ['settings', '/settings'],
+  ['job', '/jobs/default/resnet-sweep'],
+  ['job-failed', '/jobs/user-minji/bert-tokenizer'],
+  ['job-waiting', '/jobs/user-jun/llama-large'],
+  ['job-logs', '/jobs/default/mnist-baseline/logs'],
+  ['job-metrics', '/jobs/default/mnist-baseline/metrics'],
+  ['job-events', '/jobs/default/mnist-baseline/events'],
+  ['job-code', '/jobs/default/mnist-baseline/code'],
+  ['job-advanced', '/jobs/default/mnist-baseline/advanced'],
+  ['compare', '/compare?job=default/mnist-baseline&job=default/resnet-sweep'],
+  ['missing', '/jobs/default/no-such-job'],
+] as const;
+
 /** Prints what a training loop of several epochs prints: those up to `fast` at once, so that there is something to see. */
 function training(epochs: number, seconds: number, fast = 0): string {
   return [
@@ -93,6 +117,7 @@ for (const language of ['en', 'ko'] as const) {
         await page.locator('[data-templates]').click();
         await page.getByRole('menuitem').first().click();
         await expect(page.locator('[data-fit]')).toBeVisible();
+        await page.locator('button[aria-expanded=false]').filter({ hasText: 'YAML' }).click();
         await expect(page.locator('.cm-content').nth(1)).toContainText('apiVersion');
         await shot('submit');
         // What sticks to the edge of the window would lie over the middle of a picture of the whole page.
@@ -137,6 +162,29 @@ for (const language of ['en', 'ko'] as const) {
           await expect(page.getByRole('heading', { level: 2 })).toBeVisible();
           await expect(page.locator('.mantine-Loader-root, .mantine-Skeleton-root')).toHaveCount(0);
           await shot(name);
+        }
+      });
+
+      test('every page at every width', async ({ page, server }) => {
+        test.skip(WIDTHS.length === 0, 'WIDTHS says which, such as 1440,1024,390');
+        test.setTimeout(600_000);
+        await signIn(page, server.token);
+        const [machine] = await server.call<{ name: string }[]>('GET', '/api/nodes');
+        for (const [name, path] of [...ALL, ['machine', `/nodes/${machine?.name}`] as const]) {
+          await page.goto(path);
+          await expect(page.getByRole('heading', { level: 2 })).toBeVisible();
+          await expect(page.locator('.mantine-Loader-root, .mantine-Skeleton-root')).toHaveCount(0);
+          for (const width of WIDTHS) {
+            await page.setViewportSize({ width, height: width < 500 ? 844 : 900 });
+            await page.evaluate(
+              () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))),
+            );
+            // What sticks to the edge of the window would lie over the middle of a picture of the whole page.
+            const height = await page.evaluate(() => document.documentElement.scrollHeight);
+            await page.setViewportSize({ width, height });
+            const file = `${FOLDER}/${name}-${width}-${language}-${scheme}.png`;
+            await page.screenshot({ path: file, animations: 'disabled' });
+          }
         }
       });
     });

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { request } from 'node:https';
+import { Agent, request } from 'node:https';
 import { homedir, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
@@ -15,6 +15,8 @@ export class Server {
   private page: Page | undefined;
   address = '127.0.0.1:0';
   private kubeAddress = '127.0.0.1:0';
+  // Its authority is its own, and nobody else listens there.
+  private readonly agent = new Agent({ keepAlive: true, rejectUnauthorized: false });
   readonly directory = mkdtempSync(join(tmpdir(), 'astrago-ui-'));
 
   constructor(private readonly extra: string[] = []) {}
@@ -60,6 +62,7 @@ export class Server {
   }
 
   async stop(): Promise<void> {
+    this.agent.destroy();
     if (this.process !== undefined) await ended(this.process);
   }
 
@@ -71,29 +74,33 @@ export class Server {
 
   /** Has the API server take a token, as that of a cluster takes those of a provider that it is set up for. */
   async trust(token: string, user: string, groups: string[]): Promise<void> {
-    const [host, port] = this.kubeAddress.split(':');
-    const secret = {
+    await this.kube('POST', '/api/v1/namespaces/kube-system/secrets', {
       metadata: { generateName: 'of-a-provider-' },
       type: 'astrago.io/token',
       stringData: { token, user, groups: groups.join(',') },
-    };
-    const status = await new Promise<number | undefined>((resolve, reject) => {
+    });
+  }
+
+  /** Calls the Kubernetes API as the administrator; a patch is a merge patch. */
+  async kube(method: 'POST' | 'PATCH', path: string, body: unknown): Promise<void> {
+    const [host, port] = this.kubeAddress.split(':');
+    const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
+    const [status, said] = await new Promise<[number | undefined, string]>((resolve, reject) => {
       const asked = request(
         {
-          ...{ host, port, method: 'POST', path: '/api/v1/namespaces/kube-system/secrets' },
-          headers: { authorization: `Bearer ${this.token}`, 'content-type': 'application/json' },
-          // Its authority is its own, and nobody else listens there.
-          rejectUnauthorized: false,
+          ...{ host, port, method, path, agent: this.agent },
+          headers: { authorization: `Bearer ${this.token}`, 'content-type': type },
         },
         (response) => {
-          response.resume();
-          resolve(response.statusCode);
+          let text = '';
+          response.on('data', (data: Buffer) => (text += data.toString()));
+          response.once('end', () => resolve([response.statusCode, text]));
         },
       );
       asked.once('error', reject);
-      asked.end(JSON.stringify(secret));
+      asked.end(JSON.stringify(body));
     });
-    if (status !== 201) throw new Error(`the API server answers ${status}`);
+    if (status === undefined || status >= 300) throw new Error(`${method} ${path}: ${status} ${said}`);
   }
 
   /** Calls the API as the administrator, or whoever has the token. */

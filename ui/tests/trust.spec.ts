@@ -314,6 +314,41 @@ test('a change of a job is drawn without asking for the list again', async ({ ap
   await expect(row).toHaveCount(0);
 });
 
+test('a job that runs is followed without asking for everything again', async ({ app: page, server }) => {
+  const asked: string[] = [];
+  page.on('request', (request) => {
+    const { pathname, searchParams } = new URL(request.url());
+    if (pathname === '/api/trainjobs' && searchParams.get('limit') === '50') asked.push('list');
+    if (/\/api\/trainjobs\/runs-watched(\/|$)/.test(pathname)) asked.push(pathname);
+  });
+  const times = (what: string) => asked.filter((one) => one === what).length;
+  await page.goto('/jobs');
+  await expect(page.getByRole('heading', { name: 'Jobs', level: 2 })).toBeVisible();
+  await page.waitForResponse('**/api/trainjobs/stream');
+  await expect.poll(() => times('list')).toBe(2);
+  const begun = Date.now();
+  await server.call('POST', '/api/trainjob/create', job('runs-watched', script(30, 0.05), { num_nodes: 2 }));
+  const row = page.locator('[data-job=runs-watched]');
+  await expect(row.locator('[data-state=Running]')).toBeVisible();
+  await expect(row.locator('[data-state=Complete]')).toBeVisible();
+  // It came, was queued, started on two nodes and ended; the clock alone asks, for what is not pushed.
+  expect(times('list') - 2).toBeLessThanOrEqual(Math.ceil((Date.now() - begun) / 10_000));
+  // Whoever looks at another page of it is not told more than they see.
+  expect(asked.filter((one) => one !== 'list')).toEqual([]);
+
+  // Whoever looks at one job asks for nothing of it because of another.
+  await page.goto('/jobs/default/runs-watched');
+  await expect(page.getByRole('main').locator('[data-state=Complete]').first()).toBeVisible();
+  await page.waitForResponse('**/api/trainjobs/stream');
+  await server.call('POST', '/api/trainjob/create', job('runs-beside', script(1), { suspend: true }));
+  const settled = times('/api/trainjobs/runs-watched/attempts');
+  await server.call('DELETE', '/api/trainjob/runs-beside?namespace=default');
+  await server.call('PUT', '/api/trainjobs/runs-watched/notes?namespace=default', { tags: ['pushed'] });
+  await expect(page.locator('[data-notes]')).toContainText('pushed');
+  expect(times('/api/trainjobs/runs-watched/attempts') - settled).toBeLessThanOrEqual(1);
+  await server.call('DELETE', '/api/trainjob/runs-watched?namespace=default');
+});
+
 test('a draft survives a reload, and a template does not replace it unasked', async ({ app: page }) => {
   await page.goto('/submit');
   const editor = page.getByRole('textbox', { name: 'train.py' });
@@ -387,6 +422,15 @@ test('the list gives up columns before it gives up room', async ({ app: page, se
       .locator('.table table')
       .evaluate((table) => table.scrollWidth - (table.parentElement?.clientWidth ?? 0));
     expect(hidden, `at ${width}`).toBeLessThanOrEqual(0);
+    // Nor do other tables send what matters over the edge.
+    for (const path of ['/nodes', '/jobs/default/in-a-column/events']) {
+      await page.goto(path);
+      await expect(page.locator('tbody tr').first()).toBeVisible();
+      const over = await page
+        .locator('.table table')
+        .evaluate((table) => table.scrollWidth - (table.parentElement?.clientWidth ?? 0));
+      expect(over, `${path} at ${width}`).toBeLessThanOrEqual(0);
+    }
   }
   await server.call('DELETE', '/api/trainjob/in-a-column?namespace=default');
 });

@@ -130,3 +130,49 @@ test('no option of the command line is advised on the page', async ({ app: page,
   await expect(note).not.toContainText('--');
   await server.call('DELETE', '/api/trainjob/lacks-module?namespace=default');
 });
+
+for (const [locale, words] of [
+  ['en-US', { views: 'Views', name: 'Name of this view', save: 'Save', remove: 'Remove the view slow ones' }],
+  ['ko-KR', { views: '저장된 보기', name: '이 보기의 이름', save: '저장', remove: 'slow ones 보기 삭제' }],
+] as const) {
+  test.describe(locale, () => {
+    test.use({ locale, colorScheme: locale === 'ko-KR' ? 'dark' : 'light' });
+
+    test('a view is saved under a name, and had again by it', async ({ app: page }) => {
+      await page.goto('/jobs?sort=duration&page=2&state=Running');
+      await page.locator('[data-views]').click();
+      const views = page.getByRole('dialog', { name: new RegExp(`^${words.views}`) });
+      await views.getByRole('textbox', { name: words.name }).fill('slow ones');
+      await views.getByRole('button', { name: words.save }).click();
+      await expect(views.getByRole('link', { name: 'slow ones' })).toHaveAttribute('aria-current', 'true');
+      await expectAccessible(page);
+
+      await page.goto('/jobs');
+      await page.locator('[data-views]').click();
+      // There is nothing in the address that could be saved.
+      await views.getByRole('textbox', { name: words.name }).fill('everything');
+      await expect(views.getByRole('button', { name: words.save })).toBeDisabled();
+      await views.getByRole('link', { name: 'slow ones' }).click();
+      await expect(page).toHaveURL(/\/jobs\?sort=duration&state=Running$/);
+      await expect(page.locator('[data-views]')).toHaveText('slow ones');
+      await page.locator('[data-views]').click();
+      await views.getByRole('button', { name: words.remove }).click();
+      await expect(page.locator('[data-views]')).toHaveText(words.views);
+    });
+  });
+}
+
+test('a job that asks for no size is said to have no limit', async ({ app: page, server }) => {
+  await server.kube('POST', '/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs', {
+    apiVersion: 'trainer.kubeflow.org/v1alpha1',
+    kind: 'TrainJob',
+    metadata: { name: 'has-no-size' },
+    spec: { suspend: true, runtimeRef: { name: 'torch-distributed' }, trainer: { numNodes: 2 } },
+  });
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.goto('/jobs?q=has-no-size');
+  await expect(page.locator('[data-job=has-no-size]')).toContainText('No limit');
+  await page.goto('/jobs/default/has-no-size');
+  await expect(page.locator('[data-fact="Per node"] dd')).toHaveText('No limit');
+  await server.call('DELETE', '/api/trainjob/has-no-size?namespace=default');
+});

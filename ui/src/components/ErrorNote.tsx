@@ -37,9 +37,10 @@ export function ErrorNote({ error, onRetry }: { error: unknown; onRetry?: () => 
           ))}
         </List>
       )}
-      {api?.hint != null && i18n.language === 'en' && (
+      {/* What the server advises is for terminals too. */}
+      {api?.code === 'forbidden' && (
         <Text size="sm" mt="xs" c="dimmed">
-          {api.hint}
+          {t('error.forbiddenHint')}
         </Text>
       )}
       {onRetry !== undefined && (

@@ -14,6 +14,7 @@ export function PodsPreview({ preview, height }: { preview: Schemas['Preview']; 
   const [wanted, setWanted] = useState('node');
   const role = roles.includes(wanted) ? wanted : (roles[0] ?? '');
   const first = preview.pods.find((pod) => pod.role === role && pod.yaml != null);
+  const size = first === undefined ? '' : amounts(first.needs);
   return (
     <>
       <Select
@@ -31,7 +32,7 @@ export function PodsPreview({ preview, height }: { preview: Schemas['Preview']; 
         allowDeselect={false}
       />
       <Text size="xs" c="dimmed" my={6}>
-        {first !== undefined && t('preview.each', { needs: amounts(first.needs) })} {t('preview.originHint')}
+        {size !== '' && t('preview.each', { needs: size })} {t('preview.originHint')}
       </Text>
       <Suspense fallback={<div style={{ height }} />}>
         <CodeEditor value={first?.yaml ?? ''} language="yaml" label={t('preview.pods')} height={height} />

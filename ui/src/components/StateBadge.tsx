@@ -33,6 +33,7 @@ export function StateBadge({ state }: { state: ShownState }) {
       leftSection={<Icon size={12} />}
       tt="none"
       data-state={state}
+      title={t(`stateHint.${state}`)}
     >
       {t(`state.${state}`)}
     </Badge>

@@ -22,8 +22,10 @@ describe('amounts', () => {
     ['a-job', 'a-job'],
   ])('the quantity %s is %s', (text, want) => expect(quantity(text)).toBe(want));
 
-  it('leaves out GPUs where there are none', () => {
+  it('leaves out what there is nothing of', () => {
     expect(amounts({ cpu: 2, memory: 1 << 30, gpu: 0 })).toBe('2 CPU · 1 GiB');
     expect(amounts({ cpu: 2, memory: 1 << 30, gpu: 1 })).toBe('2 CPU · 1 GiB · 1 GPU');
+    expect(amounts({ cpu: 0, memory: 1 << 30, gpu: 0 })).toBe('1 GiB');
+    expect(amounts({ cpu: 0, memory: 0, gpu: 0 })).toBe('');
   });
 });

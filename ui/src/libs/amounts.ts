@@ -35,9 +35,12 @@ export function cores(value: number): string {
   return Number.isInteger(value) ? String(value) : value.toFixed(2).replace(/0+$/, '').replace(/\.$/, '');
 }
 
-/** `4 CPU · 16 GiB · 1 GPU`; GPUs only where there are some. */
+/** `4 CPU · 16 GiB · 1 GPU`: what there is nothing of is left out, and of nothing at all there is no word. */
 export function amounts(value: { cpu: number; memory: number; gpu: number }): string {
-  const parts = [`${cores(value.cpu)} CPU`, bytes(value.memory)];
-  if (value.gpu > 0) parts.push(`${value.gpu} GPU`);
-  return parts.join(' · ');
+  const parts = [
+    value.cpu > 0 && `${cores(value.cpu)} CPU`,
+    value.memory > 0 && bytes(value.memory),
+    value.gpu > 0 && `${value.gpu} GPU`,
+  ];
+  return parts.filter((part) => part !== false).join(' · ');
 }

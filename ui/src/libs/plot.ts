@@ -56,7 +56,8 @@ export function optionsOf(
       {
         ...axis,
         size: 28,
-        ...(time && { values: (_, times) => times.map(clock(language, times)) }),
+        // A time of day is wider than a number.
+        ...(time && { space: 84, values: (_, times) => times.map(clock(language, times)) }),
       },
       { ...axis, size: 48, values: (_, values) => values.map(shortened) },
     ],

@@ -1,7 +1,7 @@
 import { useCallback } from 'react';
 import { useTranslation } from 'react-i18next';
 
-import { quantity } from '@/libs/amounts';
+import { amounts, quantity } from '@/libs/amounts';
 import type { Refused, Schemas } from '@/services/client';
 
 /** What the server says in a sentence of its own, and for programs as a code with its words and numbers. */
@@ -23,6 +23,7 @@ const AMOUNTS = ['needed', 'free', 'largest', 'all', 'hard'];
 
 /** The server writes its hints as parts of a sentence. */
 export function asSentence(text: string): string {
+  if (text === '') return '';
   const begun = text.slice(0, 1).toUpperCase() + text.slice(1);
   return /[.!?다]$/.test(begun) ? begun : `${begun}.`;
 }
@@ -63,6 +64,12 @@ export function useSaying() {
     },
     [t, i18n],
   );
+}
+
+/** What a node gets; a job that asks for nothing takes what there is. */
+export function useSize() {
+  const { t } = useTranslation();
+  return useCallback((size: Schemas['Amounts']) => amounts(size) || t('resource.unlimited'), [t]);
 }
 
 /** Why a job failed, in as few words as a list has room for. */

@@ -32,3 +32,11 @@ export function stateColor(state: ShownState): string {
 export function isFinished(state: State): boolean {
   return state === 'Complete' || state === 'Failed';
 }
+
+/** Whether the state says all that there is to say, and a sentence would only repeat it. */
+export function isPlain(job: { state: State; nodes_running: number; num_nodes: number }): boolean {
+  const { state, nodes_running, num_nodes } = job;
+  return (
+    state === 'Complete' || state === 'Suspended' || (state === 'Running' && nodes_running === num_nodes)
+  );
+}

@@ -32,7 +32,7 @@ export const en = {
     or: 'or with a token',
     show: 'Show the token',
     token: 'Access token',
-    hint: 'The administrator’s token is in the file admin.token of the data folder (by default ~/.local/share/astrago).',
+    hint: 'The administrator’s token is in the file admin.token in the data folder (by default ~/.local/share/astrago).',
     submit: 'Sign in',
     wrong: 'This token is not valid.',
     about: 'Distributed training from nothing but your training code.',
@@ -47,6 +47,15 @@ export const en = {
     Complete: 'Complete',
     Failed: 'Failed',
   },
+  stateHint: {
+    Pending: 'Waits for its turn, or for room on the nodes.',
+    Running: 'Its nodes are training.',
+    Restarting: 'A node failed; all of them start again together.',
+    Suspending: 'Its nodes have been told to stop and have a moment to save their work.',
+    Suspended: 'Stopped by someone. It holds no resources, and starts again when it is resumed.',
+    Complete: 'Ended without an error.',
+    Failed: 'Ended with an error. Its page says why.',
+  },
   logs: {
     toStart: 'Go to the start',
     newer: 'Newer lines',
@@ -58,7 +67,7 @@ export const en = {
     attemptOf: 'Attempt {{number}}, {{when}}',
     matchCase: 'Match case',
     regex: 'Regular expression',
-    badPattern: 'Not a pattern',
+    badPattern: 'Not a valid regular expression',
     hits: 'Matches',
     found_one: '{{count}} match in {{searched}} lines',
     found_other: '{{count}} matches in {{searched}} lines',
@@ -88,14 +97,15 @@ export const en = {
   error: {
     code: {
       invalid_request: 'Please check these fields',
-      not_found: 'It does not exist, or you may not see it.',
-      forbidden: 'You may not do this.',
+      not_found: 'Not found, or you are not allowed to see it.',
+      forbidden: 'You are not allowed to do this.',
       unauthenticated: 'Sign in first.',
       conflict: 'This already exists or has changed.',
       rate_limited: 'Too many requests. Wait a moment and try again.',
       unavailable: 'The cluster cannot be reached.',
       internal: 'Something went wrong on the server. Its log has the details.',
     },
+    forbiddenHint: 'Ask an administrator, or use your own namespace.',
     title: 'Something went wrong',
     retry: 'Try again',
   },
@@ -109,7 +119,7 @@ export const en = {
   notFound: {
     page: {
       title: 'There is no such page',
-      hint: 'The address may be mistyped, or belong to another version.',
+      hint: 'The address may be mistyped, or from another version.',
       way: 'Go to jobs',
     },
     job: {
@@ -229,6 +239,13 @@ export const en = {
     deleteTitle_other: 'Delete {{count}} jobs?',
     deleteText: 'Their pods are stopped and removed. Their records and logs remain in the history.',
   },
+  views: {
+    title: 'Views',
+    name: 'Name of this view',
+    remove: 'Remove the view {{name}}',
+    nothing: 'Filter, sort or group the jobs first; then you can save that view under a name.',
+    hint: 'Saved in this browser until you sign out. The address of the page is the view: send it to show it to others.',
+  },
   job: {
     code: 'Code',
     copyName: 'Copy the name',
@@ -287,8 +304,11 @@ export const en = {
   failure: {
     inLog: 'Show these lines in the log',
     onWorker: '{{what}} on worker {{worker}}',
-    moreMemory: 'Run again with {{size}} of memory',
-    moreTime: 'Run again with {{time}} to finish',
+    more: {
+      memory: 'Run again with {{size}} of memory',
+      sharedMemory: 'Run again with {{size}} of shared memory',
+      time: 'Run again with {{time}} to finish',
+    },
     again: 'Run again',
     change: 'Change and run again',
     evidence: 'Lines of the log',
@@ -310,8 +330,8 @@ export const en = {
     non_zero_exit: 'The program ended with an error',
   },
   metrics: {
-    leftOut_one: '{{count}} value is not kept: the job reports more than 100 metrics.',
-    leftOut_other: '{{count}} values are not kept: the job reports more than 100 metrics.',
+    leftOut_one: '{{count}} value was not kept: the job reports more than 100 metrics.',
+    leftOut_other: '{{count}} values were not kept: the job reports more than 100 metrics.',
     noOther: 'No other jobs',
     hint: 'Drag across a chart to zoom in; double-click to see all of it.',
     usage: 'Resource use',
@@ -411,7 +431,7 @@ export const en = {
     version: 'Version',
     connection: 'Connection',
     connected: 'connected',
-    disconnected: 'lost; this page shows the last known state',
+    disconnected: 'lost; what you see is from before',
     kubernetes: 'Kubernetes',
     engine: 'Jobs are run by',
     engineOwn: 'Astrago’s own controllers',
@@ -478,6 +498,7 @@ export const en = {
   resource: {
     memory: 'memory',
     pods: 'pods',
+    unlimited: 'No limit',
   },
   keys: {
     title: 'Keyboard shortcuts',
@@ -487,7 +508,7 @@ export const en = {
   },
   code: {
     none: 'No code is stored',
-    noneHint: 'It comes from a git repository or is in the image.',
+    noneHint: 'It came from a Git repository, or was in the image.',
     files_one: '{{count}} file, {{size}}',
     files_other: '{{count}} files, {{size}}',
     tree: 'Files',

@@ -14,7 +14,6 @@ export class ApiError extends Error {
     readonly code: string,
     message: string,
     readonly fields: Refused[] = [],
-    readonly hint?: string,
   ) {
     super(message);
   }
@@ -59,7 +58,6 @@ export async function answered<T>(answer: Promise<Answer<T>>): Promise<T> {
             code?: string;
             message?: string;
             fields?: Refused[];
-            hint?: string;
           };
         }
       | undefined
@@ -69,7 +67,6 @@ export async function answered<T>(answer: Promise<Answer<T>>): Promise<T> {
     body?.code ?? 'unknown',
     body?.message ?? `${response.status} ${response.statusText}`,
     body?.fields ?? [],
-    body?.hint,
   );
 }
 

@@ -50,9 +50,12 @@ export function useLiveJobs() {
     const ask = (queryKey: QueryKey) => stale.set(JSON.stringify(queryKey), queryKey);
     let drawing: ReturnType<typeof setTimeout> | undefined;
     let asking: ReturnType<typeof setTimeout> | undefined;
+    let missed = false;
 
     const fetchStale = () => {
       asking = undefined;
+      if (missed) all();
+      missed = false;
       for (const queryKey of stale.values()) void queries.invalidateQueries({ queryKey, exact: true });
       stale.clear();
     };
@@ -73,8 +76,11 @@ export function useLiveJobs() {
       for (const [key, job] of pushed) {
         const [namespace = '', name = ''] = key.split('/');
         const queryKey = ['job', { namespace, name }];
-        if (typeof job !== 'string')
-          queries.setQueryData<Schemas['JobDetail']>(queryKey, (known) => known && { ...known, ...job });
+        // Of many that change only few are looked at.
+        const known = queries.getQueryState<Schemas['JobDetail']>(queryKey);
+        if (known === undefined) continue;
+        if (known.data !== undefined && typeof job !== 'string')
+          queries.setQueryData<Schemas['JobDetail']>(queryKey, { ...known.data, ...job });
         // Its nodes, and why it waits or failed, are more than was pushed.
         ask(queryKey);
         ask([...queryKey, 'events']);
@@ -94,7 +100,12 @@ export function useLiveJobs() {
           const job = JSON.parse(data) as Schemas['JobSummary'];
           pushed.set(keyOf(job), job);
         } else if (event === 'deleted') pushed.set(data, data);
-        else return all();
+        else {
+          // So much happened at once that it was not told.
+          missed = true;
+          asking ??= setTimeout(fetchStale, ASKED);
+          return;
+        }
         drawing ??= setTimeout(draw, DRAWN);
       },
       onState: (state) => state === 'open' && all(),

@@ -65,7 +65,7 @@ export const said = {
     disk_full: 'Write to a volume with more space. If it is /dev/shm, ask for more shared memory.',
     peer_lost: 'See the log of the worker that ended first.',
     collective_timeout: 'A worker may be stuck or much slower than the others; compare their logs.',
-    rendezvous_failed: 'All workers must start and use the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE.',
+    rendezvous_failed: 'All workers must start, and use the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE.',
     fetch_failed: 'Check the address and the branch, and whether the nodes can reach it.',
     git_clone: 'Check the address and the branch, and whether the nodes can reach it.',
     command_not_found: 'Check the command, and that the image has the program.',

@@ -8,6 +8,7 @@ import { Link, useNavigate, useSearchParams } from 'react-router';
 import { Empty } from '@/components/Empty';
 import { Section } from '@/components/Section';
 import { StateBadge } from '@/components/StateBadge';
+import { useSize } from '@/libs/saying';
 import { isFinished, shownState } from '@/libs/state';
 import { duration } from '@/libs/time';
 import { Curves } from '@/pages/Jobs/Detail/Curves';
@@ -39,7 +40,8 @@ export function Compare() {
   const forms = useQueries({ queries: keys.map((key) => formOf(key)) });
   const [onlyDifferent, setOnlyDifferent] = useState(false);
 
-  const words = { last: (name: string) => t('compare.last', { name }), size: t('job.perNode') };
+  const sizeOf = useSize();
+  const words = { last: (name: string) => t('compare.last', { name }), size: t('job.perNode'), sizeOf };
   const results = rowsOf(
     jobs.map(({ data }) => {
       if (data === undefined) return undefined;
@@ -72,7 +74,7 @@ export function Compare() {
               />
             }
           >
-            <Table.ScrollContainer minWidth={180 + 180 * keys.length} type="native">
+            <Table.ScrollContainer minWidth={120 + 130 * keys.length} type="native">
               <Table verticalSpacing={4} className="numbers">
                 <Table.Thead>
                   <Table.Tr>

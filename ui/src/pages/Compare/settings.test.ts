@@ -24,3 +24,12 @@ it('shows no value that looks like a secret', () => {
   const lines = form({ env_vars: [{ name: 'HF_TOKEN', value: 'hush' }] });
   expect([...lines.values()]).not.toContain('hush');
 });
+
+it('writes amounts in the units of the page', () => {
+  const lines = form({ memory_request: '64Mi', cpu_limit: '500m', command: 'sleep 16Gi' });
+  expect(['memory_request', 'cpu_limit', 'command'].map((name) => lines.get(name))).toEqual([
+    '64 MiB',
+    '0.5',
+    'sleep 16Gi',
+  ]);
+});

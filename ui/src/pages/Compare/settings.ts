@@ -1,4 +1,4 @@
-import { amounts } from '@/libs/amounts';
+import { quantity } from '@/libs/amounts';
 import { HIDDEN, withoutSecrets } from '@/libs/own';
 import type { Schemas } from '@/services/client';
 
@@ -12,13 +12,18 @@ export function settingsOf(form: Form): Map<string, string> {
   const lines = new Map<string, string>();
   for (const [key, value] of Object.entries(form)) {
     if (OTHERS.includes(key) || value == null || value === '') continue;
-    lines.set(key, typeof value === 'object' ? JSON.stringify(value) : String(value));
+    lines.set(key, typeof value === 'object' ? JSON.stringify(value) : written(key, String(value)));
   }
   const variables = (form.env_vars ?? []).map(({ name, value }) => ({ name, value: value ?? '' }));
   for (const { name, value } of withoutSecrets(variables, HIDDEN)) lines.set(`$${name}`, value);
   for (const volume of form.volumes ?? [])
     lines.set(volume.mountPath, volume.pvc ?? volume.hostPath ?? volume.configMap ?? volume.memory ?? '');
   return lines;
+}
+
+/** Amounts in the units of the page; what else was typed stays as it is. */
+function written(key: string, value: string): string {
+  return /^(launcher_)?(cpu|memory)|_size$/.test(key) ? quantity(value) : value;
 }
 
 /** The settings by the words of the form, where it has one. */
@@ -62,7 +67,7 @@ export function rowsOf(columns: (Map<string, string> | undefined)[]): Row[] {
 /** How it came out. */
 export function resultsOf(
   job: Schemas['JobDetail'],
-  words: { last: (name: string) => string; size: string },
+  words: { last: (name: string) => string; size: string; sizeOf: (size: Schemas['Amounts']) => string },
 ) {
   const lines = new Map<string, string>();
   for (const metric of job.metrics)
@@ -70,6 +75,6 @@ export function resultsOf(
       words.last(metric.name),
       typeof metric.value === 'number' ? String(Number(metric.value.toPrecision(5))) : String(metric.value),
     );
-  lines.set(words.size, `${job.num_nodes} × ${amounts(job.per_node)}`);
+  lines.set(words.size, words.sizeOf(job.per_node));
   return lines;
 }

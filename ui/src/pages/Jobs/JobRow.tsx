@@ -4,7 +4,7 @@ import { useTranslation } from 'react-i18next';
 import { Link, useNavigate } from 'react-router';
 
 import { Ago } from '@/components/Time';
-import { amounts } from '@/libs/amounts';
+import { useSize } from '@/libs/saying';
 import { ROUTES } from '@/routes';
 
 import { Duration, type Job, JobProgress, LastValue, NodeCount, StateLine, useOrigin } from './cells';
@@ -26,6 +26,7 @@ export const JobRow = memo(function JobRow({ job, read, columns, selected, onSel
   const { t } = useTranslation();
   const navigate = useNavigate();
   const originOf = useOrigin();
+  const sizeOf = useSize();
   const to = ROUTES.job.path(job.namespace, job.name);
   const cells = {
     name: (
@@ -57,7 +58,7 @@ export const JobRow = memo(function JobRow({ job, read, columns, selected, onSel
     progress: <JobProgress job={job} />,
     headline: <LastValue job={job} />,
     nodes: <NodeCount job={job} />,
-    resources: <div className={classes.cut}>{amounts(job.per_node)}</div>,
+    resources: <div className={classes.cut}>{sizeOf(job.per_node)}</div>,
     user: (
       <div className={classes.cut} title={job.user ?? ''}>
         {job.user ?? '–'}

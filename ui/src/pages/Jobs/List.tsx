@@ -18,6 +18,7 @@ import { Filters, PILLS, Search } from './Filters';
 import classes from './Jobs.module.css';
 import { JobCards } from './JobCards';
 import { JobTable, type Sort } from './JobTable';
+import { Views } from './Views';
 
 const SORTS: Sort[] = ['newest', 'oldest', 'name', 'state', 'duration'];
 const PAGE_SIZE = 50;
@@ -81,7 +82,10 @@ export function JobList({ me }: { me: Schemas['WhoAmI'] }) {
     <>
       <Group justify="space-between" mb="md" wrap="nowrap">
         <Title order={2}>{t('nav.jobs')}</Title>
-        <NewJob />
+        <Group gap="xs" wrap="nowrap">
+          <Views search={search} user={me.user} />
+          <NewJob />
+        </Group>
       </Group>
       <div className={classes.filters}>
         <Search key={clears} text={text} narrow={narrow} onLook={(value) => set('q', value)} />

@@ -5,8 +5,8 @@ import { useTranslation } from 'react-i18next';
 import { Sparkline } from '@/components/Sparkline';
 import { StateBadge } from '@/components/StateBadge';
 import { Running } from '@/components/Time';
-import { useFailedBy, useSaying } from '@/libs/saying';
-import { isFinished, shownState } from '@/libs/state';
+import { asSentence, useFailedBy, useSaying } from '@/libs/saying';
+import { isFinished, isPlain, shownState } from '@/libs/state';
 import { duration } from '@/libs/time';
 import type { Schemas } from '@/services/client';
 
@@ -32,7 +32,7 @@ export function useOrigin(): (job: Job) => string {
 export function Message({ job }: { job: Job }) {
   const say = useSaying();
   const why = useFailedBy();
-  const text = job.failed_by != null ? why(job) : job.state === 'Complete' ? '' : say(job);
+  const text = job.failed_by != null ? why(job) : isPlain(job) ? '' : asSentence(say(job));
   if (text === '') return null;
   return (
     // An exception speaks for itself, in its own language.

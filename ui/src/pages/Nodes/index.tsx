@@ -14,6 +14,9 @@ import classes from './Nodes.module.css';
 import { Use } from './Use';
 
 const COLUMNS = ['name', 'instance', 'arch', 'os', 'capacity', 'gpu', 'cpu', 'memory', 'jobs'] as const;
+/** What never changes gives way on a narrow screen; the page of the machine has it. */
+const FIXED = { visibleFrom: 'lg' } as const;
+const isFixed = (column: string) => ['arch', 'os', 'capacity'].includes(column);
 
 /** The machines: what they are, how full they are, and what runs on them. */
 export function Nodes() {
@@ -32,12 +35,14 @@ export function Nodes() {
       )}
       {nodes.data !== undefined && nodes.data.length > 0 && (
         <div className="table">
-          <Table.ScrollContainer minWidth={1020} type="native">
+          <Table.ScrollContainer minWidth={700} type="native">
             <Table>
               <Table.Thead>
                 <Table.Tr>
                   {COLUMNS.map((column) => (
-                    <Table.Th key={column}>{t(`nodes.${column}`)}</Table.Th>
+                    <Table.Th key={column} {...(isFixed(column) && FIXED)}>
+                      {t(`nodes.${column}`)}
+                    </Table.Th>
                   ))}
                 </Table.Tr>
               </Table.Thead>
@@ -121,9 +126,11 @@ function NodeRow({ node }: { node: Schemas['NodeInfo'] }) {
           </Text>
         )}
       </Table.Td>
-      <Table.Td>{node.architecture}</Table.Td>
-      <Table.Td lang="en">{node.os}</Table.Td>
-      <Table.Td>{node.capacity_type ?? '–'}</Table.Td>
+      <Table.Td {...FIXED}>{node.architecture}</Table.Td>
+      <Table.Td {...FIXED} lang="en">
+        {node.os}
+      </Table.Td>
+      <Table.Td {...FIXED}>{node.capacity_type ?? '–'}</Table.Td>
       <Table.Td>
         <Use label="GPU" used={node.used.gpu} total={node.gpu_count} text={String} />
       </Table.Td>

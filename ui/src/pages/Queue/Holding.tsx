@@ -3,7 +3,7 @@ import { useTranslation } from 'react-i18next';
 import { Link } from 'react-router';
 
 import { ErrorNote } from '@/components/ErrorNote';
-import { amounts } from '@/libs/amounts';
+import { useSize } from '@/libs/saying';
 import { duration } from '@/libs/time';
 import { Duration, JobProgress } from '@/pages/Jobs/cells';
 import { ROUTES } from '@/routes';
@@ -55,6 +55,7 @@ export function Holding() {
 }
 
 function Row({ job, read }: { job: Schemas['JobSummary']; read: number }) {
+  const sizeOf = useSize();
   const left = leftOf(job);
   const { cpu, memory, gpu } = job.per_node;
   const nodes = job.num_nodes;
@@ -70,7 +71,7 @@ function Row({ job, read }: { job: Schemas['JobSummary']; read: number }) {
       </Table.Td>
       <Table.Td>{job.user ?? '–'}</Table.Td>
       <Table.Td style={{ whiteSpace: 'nowrap' }}>
-        {amounts({ cpu: cpu * nodes, memory: memory * nodes, gpu: gpu * nodes })}
+        {sizeOf({ cpu: cpu * nodes, memory: memory * nodes, gpu: gpu * nodes })}
       </Table.Td>
       <Table.Td>
         <JobProgress

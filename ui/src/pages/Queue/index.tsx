@@ -6,8 +6,7 @@ import { Link } from 'react-router';
 import { Empty } from '@/components/Empty';
 import { ErrorNote } from '@/components/ErrorNote';
 import { Ago } from '@/components/Time';
-import { amounts } from '@/libs/amounts';
-import { useSaying } from '@/libs/saying';
+import { asSentence, useSaying, useSize } from '@/libs/saying';
 import { ROUTES } from '@/routes';
 import { useLiveJobs } from '@/services/jobs';
 import { useQueue } from '@/services/places';
@@ -33,6 +32,7 @@ export function Queue() {
 function Waiting() {
   const { t } = useTranslation();
   const say = useSaying();
+  const sizeOf = useSize();
   const queue = useQueue();
   return (
     <>
@@ -91,8 +91,8 @@ function Waiting() {
                       </Text>
                     </Table.Td>
                     <Table.Td>{entry.priority}</Table.Td>
-                    <Table.Td style={{ whiteSpace: 'nowrap' }}>{amounts(entry.needs)}</Table.Td>
-                    <Table.Td>{say(entry)}</Table.Td>
+                    <Table.Td style={{ whiteSpace: 'nowrap' }}>{sizeOf(entry.needs)}</Table.Td>
+                    <Table.Td>{asSentence(say(entry))}</Table.Td>
                     <Table.Td>
                       <Ago time={entry.since} />
                     </Table.Td>

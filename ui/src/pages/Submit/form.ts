@@ -83,7 +83,7 @@ export const EMPTY: Form = {
   origin: null,
 };
 
-const SHARED_MEMORY = '/dev/shm';
+export const SHARED_MEMORY = '/dev/shm';
 
 /** What the form means to the server; `launcher` is whether its framework has one that does not train. */
 export function requestOf(form: Form, user: string, launcher: boolean): Request {

@@ -17,14 +17,14 @@ export function Events({ jobKey }: { jobKey: JobKey }) {
   if (events.data.length === 0) return <Empty title={t('events.none')}>{t('events.noneHint')}</Empty>;
   return (
     <div className="table">
-      <Table.ScrollContainer minWidth={820} type="native">
+      <Table.ScrollContainer minWidth={720} type="native">
         <Table layout="fixed">
           <Table.Thead>
             <Table.Tr>
               <Table.Th w={110}>{t('events.when')}</Table.Th>
               <Table.Th w={190}>{t('events.reason')}</Table.Th>
               <Table.Th>{t('events.message')}</Table.Th>
-              <Table.Th w="30%">{t('events.object')}</Table.Th>
+              <Table.Th w="28%">{t('events.object')}</Table.Th>
             </Table.Tr>
           </Table.Thead>
           <Table.Tbody>

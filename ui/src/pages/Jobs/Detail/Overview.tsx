@@ -6,10 +6,9 @@ import { Link } from 'react-router';
 import { Facts } from '@/components/Facts';
 import { Section } from '@/components/Section';
 import { Moment } from '@/components/Time';
-import { amounts } from '@/libs/amounts';
 import { HIDDEN, withoutSecrets } from '@/libs/own';
-import { useSaying, useStep } from '@/libs/saying';
-import { isFinished } from '@/libs/state';
+import { asSentence, useSaying, useSize, useStep } from '@/libs/saying';
+import { isFinished, isPlain } from '@/libs/state';
 import { duration } from '@/libs/time';
 import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
@@ -93,6 +92,7 @@ function Training({ job, progress }: { job: Job; progress: Schemas['Progress'] }
 function Details({ job }: { job: Job }) {
   const { t } = useTranslation();
   const say = useSaying();
+  const sizeOf = useSize();
   const form = useJobForm(job).data;
   // As it was typed, where that is known; the container's own has the shell around it.
   const command = (form?.command ?? job.command.join(' ')).trim();
@@ -106,13 +106,13 @@ function Details({ job }: { job: Job }) {
   ].filter(([, jobs]) => jobs.length > 0);
   const facts: [string, ReactNode][] = [
     // What is said at the top is not said again, nor what the state says.
-    ...(job.failure == null && job.waiting == null && job.state !== 'Complete'
-      ? [[t('job.message'), say(job) || '–'] as [string, ReactNode]]
+    ...(job.failure == null && job.waiting == null && !isPlain(job)
+      ? [[t('job.message'), asSentence(say(job)) || '–'] as [string, ReactNode]]
       : []),
     [t('jobs.user'), job.user ?? '–'],
     [t('job.runtime'), job.runtime || job.kind],
     [t('job.image'), job.image ?? '–'],
-    [t('job.perNode'), amounts(job.per_node)],
+    [t('job.perNode'), sizeOf(job.per_node)],
     [
       t('job.restarts'),
       job.max_restarts == null ? String(job.restarts) : `${job.restarts} / ${job.max_restarts}`,
@@ -173,7 +173,8 @@ function JobLinks({ jobs }: { jobs: string[] }) {
 }
 
 function usedOf(usage: Schemas['Usage']) {
-  const hours = (value: number) => String(Number(value.toPrecision(value < 0.01 ? 1 : 3)));
+  const hours = (value: number) =>
+    value > 0 && value < 0.01 ? '< 0.01' : String(Number(value.toPrecision(3)));
   return {
     cpu: hours(usage.cpu_core_hours),
     memory: hours(usage.memory_gib_hours),

@@ -9,7 +9,9 @@ import { bytes } from '@/libs/amounts';
 import { duration } from '@/libs/time';
 import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
+import { largest } from '@/pages/Submit/sizes';
 import { useCreate, useJobForm } from '@/services/jobs';
+import { useNodes } from '@/services/places';
 
 import { mendOf } from './mend';
 
@@ -18,11 +20,12 @@ export function RunAgain({ failure, job }: { failure: Schemas['Failure']; job: S
   const { t } = useTranslation();
   const navigate = useNavigate();
   const form = useJobForm(job);
+  const machines = useNodes().data ?? [];
   const create = useCreate();
   const [key] = useState(() => crypto.randomUUID());
   // What no form made cannot be made again by one.
   if (form.data === undefined) return null;
-  const mend = mendOf(failure, form.data);
+  const mend = mendOf(failure, form.data, machines.length === 0 ? undefined : largest(machines).memory);
   if (mend.by === 'change')
     return (
       <Button
@@ -36,10 +39,10 @@ export function RunAgain({ failure, job }: { failure: Schemas['Failure']; job: S
       </Button>
     );
   const label =
-    mend.by === 'memory'
-      ? t('failure.moreMemory', { size: bytes(mend.gib * 2 ** 30) })
+    mend.by === 'memory' || mend.by === 'sharedMemory'
+      ? t(`failure.more.${mend.by}`, { size: bytes(mend.gib * 2 ** 30) })
       : mend.by === 'time'
-        ? t('failure.moreTime', { time: duration(mend.seconds * 1000) })
+        ? t('failure.more.time', { time: duration(mend.seconds * 1000) })
         : t('failure.again');
   return (
     <>

@@ -9,7 +9,7 @@ import {
   IconLayoutDashboard,
   IconTerminal2,
 } from '@tabler/icons-react';
-import { lazy, Suspense } from 'react';
+import { lazy, Suspense, useEffect } from 'react';
 import { useTranslation } from 'react-i18next';
 import { useNavigate, useParams } from 'react-router';
 
@@ -27,8 +27,10 @@ import { FailureNote, WaitingNote } from './Notes';
 import classes from './Detail.module.css';
 import { Overview } from './Overview';
 
-const Logs = lazy(() => import('./Logs').then((tab) => ({ default: tab.Logs })));
-const Metrics = lazy(() => import('./Metrics').then((tab) => ({ default: tab.Metrics })));
+const logs = () => import('./Logs').then((tab) => ({ default: tab.Logs }));
+const metrics = () => import('./Metrics').then((tab) => ({ default: tab.Metrics }));
+const Logs = lazy(logs);
+const Metrics = lazy(metrics);
 const Events = lazy(() => import('./Events').then((tab) => ({ default: tab.Events })));
 const Code = lazy(() => import('./Code').then((tab) => ({ default: tab.Code })));
 const Advanced = lazy(() => import('./Advanced').then((tab) => ({ default: tab.Advanced })));
@@ -52,6 +54,7 @@ export function JobDetail() {
   const key = { namespace, name };
   const job = useJob(key);
   useLiveJobs();
+  useSoonWanted();
 
   if (job.error instanceof ApiError && job.error.status === 404) return <NotFound what="job" name={name} />;
 
@@ -117,6 +120,19 @@ export function JobDetail() {
       </Tabs>
     </Stack>
   );
+}
+
+/** When the page has come to rest. */
+const SOON = 800;
+
+/** Loads what most go to next before they do. What cannot be had now is loaded when it is wanted. */
+function useSoonWanted() {
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      for (const load of [logs, metrics]) load().catch(() => undefined);
+    }, SOON);
+    return () => clearTimeout(timer);
+  }, []);
 }
 
 function Tab({ value }: { value: (typeof TABS)[number] }) {

@@ -31,6 +31,27 @@ describe('what is offered after a failure', () => {
     });
   });
 
+  it('is no more memory than the largest machine has', () => {
+    expect(mendOf(failure('out_of_memory'), request, 0.8)).toMatchObject({
+      by: 'memory',
+      request: { memory_request: '768Mi', memory_limit: '768Mi' },
+    });
+    expect(mendOf(failure('out_of_memory'), request, 0.5).by).toBe('change');
+  });
+
+  it('is more shared memory where that was full', () => {
+    const full = { ...failure('disk_full'), evidence: ["No space left on device: '/dev/shm/batch'"] };
+    const shared = (memory: string) => ({ name: 'dshm', mountPath: '/dev/shm', memory, readOnly: false });
+    expect(mendOf(full, request)).toMatchObject({ request: { volumes: [shared('1Gi')] } });
+    const had = { ...request, volumes: [shared('2Gi')] };
+    expect(mendOf(full, had)).toMatchObject({
+      by: 'sharedMemory',
+      gib: 4,
+      request: { volumes: [shared('4Gi')] },
+    });
+    expect(mendOf({ ...full, evidence: ['No space left on device: /data/x'] }, request).by).toBe('change');
+  });
+
   it.each([
     ['another try where chance may have been to blame', failure('rendezvous_failed'), 'again'],
     ['a change where the same would fail again', failure('rendezvous_failed', true), 'change'],
