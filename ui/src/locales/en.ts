@@ -251,6 +251,9 @@ export const en = {
     worker: 'Worker {{worker}}',
     waits: 'Waiting',
     cannotRun: 'Cannot run here',
+    stalled: 'No longer gets on',
+    stalledSince:
+      'No sign of progress for {{time}}. astrago stacks {{name}} shows what every process is doing.',
     position: 'position {{position}} in the queue',
     timeline: 'Where the time went',
     queued: 'Queued',

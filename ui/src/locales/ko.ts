@@ -257,6 +257,9 @@ export const ko: Messages = {
     worker: '워커 {{worker}}',
     waits: '대기 중',
     cannotRun: '여기서는 실행할 수 없습니다',
+    stalled: '학습이 더 나아가지 않습니다',
+    stalledSince:
+      '{{time}} 동안 진행 신호가 없습니다. astrago stacks {{name}} 명령으로 모든 프로세스가 무엇을 하는지 볼 수 있습니다.',
     position: '대기열 {{position}}번째',
     timeline: '시간 사용 내역',
     queued: '대기',
