@@ -795,6 +795,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/trainjobs/{name}/stacks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What every process of a job is doing: its state, and the stacks of those that run Python. Needs the right to run
+         *     programs in the job's pods.
+         */
+        get: operations["stacks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/trainjobs/{name}/suspend": {
         parameters: {
             query?: never;
@@ -1452,6 +1472,9 @@ export interface components {
             /** Format: date-time */
             finished_at?: string | null;
         };
+        JobStacks: {
+            workers: components["schemas"]["WorkerStacks"][];
+        };
         /**
          * @description Where a job stands.
          * @enum {string}
@@ -1514,6 +1537,7 @@ export interface components {
              */
             restarts: number;
             progress?: components["schemas"]["Progress"] | null;
+            stalled?: components["schemas"]["Stall"] | null;
             /** @description What its people call it by, besides its name. */
             tags?: string[];
             failed_by?: components["schemas"]["FailedBy"] | null;
@@ -1693,6 +1717,31 @@ export interface components {
             /** @description Whether jobs that name none have this one. */
             default: boolean;
         };
+        /** @description A process, with ids as its container has them. */
+        ProcessStacks: {
+            /** Format: int32 */
+            pid: number;
+            /** Format: int32 */
+            parent: number;
+            command: string;
+            /** @description The letter that `ps` shows: `R`, `S`, `D`, `T` … */
+            state: string;
+            /** Format: int64 */
+            cpu_milliseconds: number;
+            /**
+             * Format: int32
+             * @description The rank that it trains as; none for launchers, data loaders and the like.
+             */
+            rank?: number | null;
+            /** @description The kernel's call that its first thread is in. */
+            system_call?: string | null;
+            /** @description The function of the kernel that it waits in. */
+            wait_channel?: string | null;
+            /** @description The version of Python that it runs. */
+            python?: string | null;
+            /** @description Threads that run Python, the first one of the process first. */
+            threads: components["schemas"]["ThreadStack"][];
+        };
         Progress: {
             /**
              * Format: double
@@ -1847,6 +1896,38 @@ export interface components {
             repository: string;
             commit: string;
         };
+        StackFrame: {
+            file: string;
+            /** Format: int32 */
+            line?: number | null;
+            function: string;
+        };
+        /** @enum {string} */
+        StacksProblem: "not_running" | "unsupported" | "unavailable";
+        /** @description A job that runs and makes no progress. */
+        Stall: {
+            /**
+             * Format: date-time
+             * @description When it last showed any sign of progress.
+             */
+            since: string;
+            reason: components["schemas"]["StallReason"];
+            /** @description The ranks that the others wait for; empty where that cannot be told. */
+            suspects: components["schemas"]["StallPlace"][];
+            others: components["schemas"]["StallPlace"][];
+        };
+        /** @description Ranks that are at the same line. */
+        StallPlace: {
+            ranks: number[];
+            /**
+             * Format: int64
+             * @description The worker of the first of them.
+             */
+            worker: number;
+            at?: components["schemas"]["StackFrame"] | null;
+        };
+        /** @enum {string} */
+        StallReason: "stopped" | "ended" | "elsewhere" | "other_collective" | "unknown";
         /** @description How a test went. */
         TestedWebhook: {
             delivered: boolean;
@@ -1856,6 +1937,19 @@ export interface components {
              */
             status?: number | null;
             error?: string | null;
+        };
+        ThreadStack: {
+            /**
+             * Format: int32
+             * @description Pythons before 3.11 do not tell.
+             */
+            id?: number | null;
+            name?: string | null;
+            state?: string | null;
+            /** @description The function that runs first, its callers below. */
+            frames: components["schemas"]["StackFrame"][];
+            /** @description The stack is deeper, or changed while it was read. */
+            truncated: boolean;
         };
         /**
          * @description Where the time went, in seconds: together the time from the job's creation to its end, or until now. A phase
@@ -2029,6 +2123,15 @@ export interface components {
             /** Format: int64 */
             worker: number;
             logs: string;
+        };
+        WorkerStacks: {
+            /** Format: int64 */
+            worker?: number;
+            problem?: components["schemas"]["StacksProblem"] | null;
+            /** @description The oldest first. */
+            processes: components["schemas"]["ProcessStacks"][];
+            /** @description There was more than is told. */
+            truncated: boolean;
         };
     };
     responses: never;
@@ -3649,6 +3752,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JobStatus"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    stacks: {
+        parameters: {
+            query?: {
+                namespace?: string;
+                /** @description Only this worker */
+                worker?: number;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobStacks"];
                 };
             };
             "4XX": {

@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use job::{
     Apply, Code, Copy, Delete, Exec, Init, Jobs, Logs, Metrics, Named, Namespace, NamespaceCommand,
-    PortForward, Shell, User, UserCommand,
+    PortForward, Shell, Stacks, User, UserCommand,
 };
 pub(crate) use run::Run;
 pub(crate) use server::{
@@ -140,6 +140,8 @@ pub(crate) enum Command {
     Copy(Copy),
     /// Forward ports of this machine to a worker, until Ctrl-C
     PortForward(PortForward),
+    /// Show what the processes of a job are doing: their states, and their stacks of Python
+    Stacks(Stacks),
     /// Delete jobs, their pods and their code
     Delete(Delete),
     /// Suspend a job: its pods end, the job stays

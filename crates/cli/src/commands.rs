@@ -16,6 +16,7 @@ pub(crate) mod migrate;
 mod namespace;
 pub(crate) mod preview;
 mod run;
+mod stacks;
 mod user;
 mod version;
 
@@ -79,6 +80,7 @@ async fn perform(arguments: Arguments) -> Result<ExitCode> {
         Command::Exec(wanted) => return connect::exec(&connection, &wanted).await,
         Command::Copy(wanted) => return connect::copy(&connection, &wanted).await,
         Command::PortForward(wanted) => connect::port_forward(&connection, &wanted).await?,
+        Command::Stacks(wanted) => stacks::stacks(&connection, format, &wanted).await?,
         Command::Preview(wanted) => {
             let form = preview::Form::from(asked);
             let (mut out, mut warnings) = (Vec::new(), Vec::new());

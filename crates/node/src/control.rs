@@ -13,6 +13,7 @@
 //! | `Watch` | – | `State` at once and after every change, until the supervisor ends |
 //! | `Terminal` | – | `Done` with two descriptors: a terminal of the container, the near end first |
 //! | `Bridges` | – | `Done` with one descriptor: the network namespace that holds the bridges |
+//! | `Stacks` | – | `Stacks`, and then `Exited` with the process that has read them |
 //! | `Socket` | – | `Done` with one descriptor: a TCP socket in the pod's network, not yet connected |
 //!
 //! Anything may be answered by `Failed` instead, which always ends the exchange.
@@ -41,6 +42,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::stacks::Stacks;
 use crate::state::State;
 
 pub use channel::{Channel, Error, Result, listen};
@@ -70,6 +72,8 @@ pub enum Request {
     Stats,
     /// Run a program in one of the pod's running containers.
     Exec(Exec),
+    /// Tell what the processes of a running container are doing.
+    Stacks { container: String },
     /// Open a terminal among those that a running container sees in its `/dev/pts`.
     Terminal { container: String },
     /// Send the state now and whenever it changes.
@@ -125,6 +129,7 @@ pub enum Response {
         message: String,
     },
     State(Box<State>),
+    Stacks(Stacks),
 }
 
 /// Why a request was refused, as far as the client must tell cases apart.

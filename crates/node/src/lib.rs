@@ -37,6 +37,7 @@ pub mod relay;
 mod sandbox;
 pub mod server;
 pub mod spec;
+pub mod stacks;
 pub mod state;
 mod supervisor;
 mod sys;

@@ -6,6 +6,7 @@
 //! | `/exec/{namespace}/{pod}/{container}` | `kubectl exec`, `cp`: WebSocket and SPDY |
 //! | `/attach/{namespace}/{pod}/{container}` | `kubectl attach`: output only |
 //! | `/portForward/{namespace}/{pod}` | `kubectl port-forward`: SPDY, bare or in a WebSocket; channels |
+//! | `/stacks/{namespace}/{pod}/{container}` | what its processes are doing; no kubelet has this |
 //! | `/pods` | the pods bound to this node |
 //! | `/stats/summary`, `/metrics` | what they use |
 //! | `/healthz` | the only one that needs no token |
@@ -20,6 +21,7 @@ mod exec;
 mod logs;
 mod pods;
 mod port_forward;
+mod stacks;
 mod stats;
 pub(crate) mod tls;
 mod transport;
@@ -60,6 +62,7 @@ pub fn router(options: Options) -> Router {
         .route("/exec/{namespace}/{pod}/{container}", any(exec::serve))
         .route("/attach/{namespace}/{pod}/{container}", any(attach::serve))
         .route("/portForward/{namespace}/{pod}", any(port_forward::serve))
+        .route("/stacks/{namespace}/{pod}/{container}", get(stacks::serve))
         .route("/pods", get(pods::serve))
         .route("/stats/summary", get(stats::summary))
         .route("/metrics", get(stats::prometheus))

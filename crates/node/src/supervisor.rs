@@ -17,7 +17,7 @@ pub(crate) mod launcher;
 mod lifecycle;
 mod live;
 mod probe;
-mod processes;
+pub(crate) mod processes;
 mod relay;
 mod requests;
 mod run;

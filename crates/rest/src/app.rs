@@ -33,6 +33,8 @@ pub(crate) mod runtimes;
 pub(crate) mod sampling;
 pub(crate) mod secrets;
 pub(crate) mod snapshots;
+pub(crate) mod stacks;
+pub(crate) mod stalls;
 pub(crate) mod tokens;
 pub(crate) mod upkeep;
 pub(crate) mod users;

@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::app::create::Idempotency;
 use crate::app::glance::Glances;
+use crate::app::stalls::Stalls;
 use crate::app::{self, Error};
 use crate::cluster::Cluster;
 use crate::form::Policy;
@@ -133,6 +134,7 @@ pub(crate) struct Context {
     pub(crate) logbook: Logbook,
     pub(crate) ledger: Ledger,
     pub(crate) glances: Glances,
+    pub(crate) stalls: Stalls,
     pub(crate) idempotency: Idempotency,
     pub(crate) retention: Retention,
     pub(crate) limiter: Limiter,
@@ -163,6 +165,7 @@ impl Context {
             history: History::open(&options.directory).map_err(Error::disk)?,
             ledger: Ledger::default(),
             glances: Glances::default(),
+            stalls: Stalls::default(),
             logbook: Logbook::open(&options.directory).map_err(Error::disk)?,
             snapshots: Snapshots::new(snapshots_folder(&options.directory)),
             mounts_snapshots: options.mounts_snapshots,

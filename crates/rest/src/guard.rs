@@ -70,7 +70,7 @@ async fn caught(answer: impl Future<Output = Response>) -> Response {
     })
 }
 
-/// What the audit trail will say about a request that changes something.
+/// What the audit trail will say about a request that changes something, or looks inside of processes.
 struct Note {
     user: String,
     action: String,
@@ -82,7 +82,7 @@ impl Note {
     async fn of(context: &Arc<Context>, request: &mut Request) -> Option<Self> {
         let path = request.uri().path().to_owned();
         let connects = connects(request.headers());
-        let changes = connects || !is_safe(request.method());
+        let changes = connects || looks_inside(&path) || !is_safe(request.method());
         if !changes || !path.starts_with("/api/") || path == "/api/session" {
             return None;
         }
@@ -125,6 +125,12 @@ impl Note {
 /// Whether the connection is to become something else, over which its client can do whatever that allows.
 fn connects(headers: &HeaderMap) -> bool {
     headers.contains_key(UPGRADE)
+}
+
+/// Whether a path is for reading what is in the memory of processes, which is as much as running a program there.
+fn looks_inside(path: &str) -> bool {
+    let job = path.strip_prefix("/api/trainjobs/");
+    job.is_some_and(|rest| rest.ends_with("/stacks"))
 }
 
 pub(crate) fn is_safe(method: &Method) -> bool {

@@ -35,6 +35,7 @@ mod routes;
 mod signature;
 pub mod snapshot;
 mod snapshots;
+mod stall;
 mod ui;
 mod view;
 mod world;
@@ -81,6 +82,7 @@ impl Rest {
         keep(&context, "recorder", logbook::recorder::run);
         keep(&context, "upkeep", app::upkeep::run);
         keep(&context, "sampling", app::sampling::run);
+        keep(&context, "stalls", app::stalls::run);
         keep(&context, "webhooks", app::webhooks::run);
         keep(&context, "lifetimes", app::lifetimes::run);
         keep(&context, "cluster", watch_cluster);

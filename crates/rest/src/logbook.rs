@@ -20,6 +20,7 @@ mod headline;
 mod lines;
 mod pieces;
 mod points;
+pub(crate) mod pulse;
 pub(crate) mod recorder;
 mod reports;
 mod resume;
@@ -40,9 +41,11 @@ use tokio::sync::watch;
 use self::curves::Metrics;
 pub(crate) use self::curves::{POINTS, Range};
 pub(crate) use self::pieces::Placed;
+use self::pulse::Pulse;
 use self::reports::Reported;
 pub(crate) use self::search::{Query, search};
 use crate::model::{LogLine, Progress};
+use crate::world::Key;
 
 /// The log of one attempt of one worker.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -102,6 +105,8 @@ pub(crate) struct Logbook {
 
 /// A job whose log grows.
 struct Live {
+    key: Key,
+    pulse: Pulse,
     metrics: Metrics,
     reported: Reported,
 }

@@ -14,6 +14,7 @@ mod metric;
 mod people;
 mod place;
 mod refusal;
+mod stacks;
 mod usage;
 mod webhook;
 
@@ -37,5 +38,9 @@ pub use self::place::{
     Queue, QueueEntry, Quota, Runtime, SecretInfo, SecretRequest,
 };
 pub(crate) use self::refusal::Refusal;
+pub use self::stacks::{
+    JobStacks, ProcessStacks, StackFrame, StacksProblem, Stall, StallPlace, StallReason,
+    ThreadStack, WorkerStacks,
+};
 pub use self::usage::{UsageOverTime, UsagePoint, UsageSeries};
 pub use self::webhook::{Notification, TestedWebhook, Webhook, WebhookEvent, WebhookRequest};

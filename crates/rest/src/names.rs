@@ -41,6 +41,11 @@ pub(crate) const ORIGIN: &str = "astrago.io/origin";
 /// Annotations on a job: what its people write to it, and what they call it by, with commas between.
 pub(crate) const NOTE: &str = "astrago.io/note";
 pub(crate) const TAGS: &str = "astrago.io/tags";
+/// Annotation on a job: what becomes of it when it runs and makes no progress: `report`, which is the default, or `ignore`.
+pub(crate) const ON_STALL: &str = "astrago.io/on-stall";
+/// Annotation on a job: how long it may say nothing before it is looked at, such as `90s` or `10m`. It cannot be less than a
+/// job's own rhythm asks for.
+pub(crate) const STALL_AFTER: &str = "astrago.io/stall-after";
 /// How many tags a job can have.
 pub(crate) const MOST_TAGS: usize = 20;
 /// Annotation on a runtime, as Kubernetes has it for any object; in another language under our own name with that

@@ -176,6 +176,11 @@ impl Reader {
         Some(left)
     }
 
+    /// Where training stands, for comparing.
+    pub(crate) fn place(&self) -> [Option<f64>; 3] {
+        [self.epoch, self.step, self.percent]
+    }
+
     /// A number that grows over the whole training, for the axis of a curve.
     fn position(&self) -> Option<f64> {
         match (self.epoch, self.step, self.steps) {

@@ -266,6 +266,7 @@ impl Job {
             duration_seconds: seconds(created_at, completed_at.unwrap_or(now)),
             restarts: self.restarts(),
             progress: self.reported_progress().or(progress),
+            stalled: None,
             tags: tags(&self.job),
             failed_by: None,
             headline: None,

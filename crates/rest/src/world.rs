@@ -63,7 +63,8 @@ impl World {
         });
     }
 
-    fn tell(&self, job: Key) {
+    /// Tells of a change that no object shows, too.
+    pub(crate) fn tell(&self, job: Key) {
         let deleted = !self.has_job(&job);
         // Nobody listening is not an error.
         let _ = self.changes.send(Change { job, deleted });

@@ -268,6 +268,8 @@ export const en = {
     worker: 'Worker {{worker}}',
     waits: 'Waiting',
     cannotRun: 'Cannot run here',
+    stalled: 'No progress',
+    stalledSince: 'No sign of progress for {{time}}.',
     position: 'position {{position}} in the queue',
     timeline: 'Where the time went',
     queued: 'Queued',

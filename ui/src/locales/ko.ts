@@ -274,6 +274,8 @@ export const ko: Messages = {
     worker: '워커 {{worker}}',
     waits: '대기 중',
     cannotRun: '여기서는 실행할 수 없습니다',
+    stalled: '학습이 더 나아가지 않습니다',
+    stalledSince: '{{time}} 동안 진행이 없습니다.',
     position: '대기열 {{position}}번째',
     timeline: '시간 사용 내역',
     queued: '대기',

@@ -117,6 +117,15 @@ pub(crate) struct Shell {
 }
 
 #[derive(Debug, Clone, Args)]
+pub(crate) struct Stacks {
+    /// Name of the job
+    pub(crate) name: String,
+    /// One worker only
+    #[arg(long, value_name = "N")]
+    pub(crate) worker: Option<u32>,
+}
+
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Exec {
     /// Name of the job
     pub(crate) name: String,

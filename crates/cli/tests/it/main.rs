@@ -23,6 +23,7 @@ mod node_drill;
 mod page;
 mod reports;
 mod settings;
+mod stalls;
 mod training;
 mod training_code;
 mod training_faults;

@@ -48,7 +48,8 @@ pub(super) fn exceeds(first: Pid, limit: u64) -> bool {
             > limit
 }
 
-fn of(first: Pid) -> Vec<PathBuf> {
+/// The processes of a container, as this process's `/proc` has them.
+pub(crate) fn of(first: Pid) -> Vec<PathBuf> {
     let Ok(space) = fs::read_link(format!("/proc/{first}/ns/pid")) else {
         return Vec::new();
     };

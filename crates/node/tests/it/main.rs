@@ -23,4 +23,5 @@ mod reports;
 mod sandbox;
 mod services;
 mod shared;
+mod stacks;
 mod support;

@@ -8,7 +8,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use super::{Error, Result, upkeep};
+use super::{Error, Result, stalls, upkeep};
 use crate::cause::{self, Ending};
 use crate::context::Context;
 use crate::history::Record;
@@ -96,6 +96,13 @@ pub(crate) async fn show(context: &Context, caller: &Caller, key: &Key) -> Resul
 pub(crate) fn summary(context: &Context, job: &Job) -> JobSummary {
     let uid = job.job.uid().unwrap_or_default();
     let mut summary = job.summary(context.logbook.progress(&uid), context.now());
+    if summary.state == JobState::Running
+        && let Some(stall) = context.stalls.of(&uid)
+    {
+        summary.message = stalls::sentence(&stall);
+        summary.cause = stalls::cause(&stall);
+        summary.stalled = Some(stall);
+    }
     if summary.state == JobState::Complete {
         let (step, counts) = summary
             .progress

@@ -193,28 +193,36 @@ impl Metrics {
         self.readers.insert(worker, Reader::default());
     }
 
-    /// Takes in a line, and hands on its points. A progress bar draws many times on one.
-    pub(super) fn line(&mut self, line: &LogLine, mut each: impl FnMut(&str, Point)) {
+    /// Takes in a line, and hands on its points; whether that is progress. A progress bar draws many times
+    /// on one.
+    pub(super) fn line(&mut self, line: &LogLine, mut each: impl FnMut(&str, Point)) -> bool {
+        let mut moved = false;
         let time = line.time.unwrap_or(Timestamp::UNIX_EPOCH);
         for text in line.text.split('\r').filter(|text| !text.is_empty()) {
-            self.text(time, line.worker, text, &mut each);
+            moved |= self.text(time, line.worker, text, &mut each);
         }
+        moved
     }
 
+    /// Takes in what one line shows at a moment; whether that is progress.
     pub(super) fn text(
         &mut self,
         time: Timestamp,
         worker: i64,
         text: &str,
         mut each: impl FnMut(&str, Point),
-    ) {
+    ) -> bool {
         let reader = self.readers.entry(worker).or_default();
-        for (name, step, value) in reader.line(time, text) {
+        let before = reader.place();
+        let metrics = reader.line(time, text);
+        let moved = !metrics.is_empty() || reader.place() != before;
+        for (name, step, value) in metrics {
             let point = Point { time, step, value };
             if self.gathered.add(&name, worker, point) {
                 each(&name, point);
             }
         }
+        moved
     }
 
     pub(super) fn gathered(&self) -> &Gathered {

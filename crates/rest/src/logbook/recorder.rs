@@ -29,6 +29,7 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::mpsc;
 
 use super::lines::Lines;
+use super::pulse::Pulse;
 use super::thinned::Point;
 use super::{Attempt, Live, Logbook, Metrics, POINTS, catch_up, line, points};
 use crate::app;
@@ -229,7 +230,9 @@ pub(crate) fn started(job: &Job) -> Vec<(Attempt, Arc<Pod>)> {
 /// Follows one attempt to its end.
 async fn record(context: &Context, uid: &str, attempt: &Attempt, pod: &Pod) {
     let book = &context.logbook;
-    book.begin(uid);
+    if let Some(key) = Key::of_training_job(pod) {
+        book.begin(uid, &key);
+    }
     let pods: Api<Pod> =
         Api::namespaced(context.client.clone(), &pod.namespace().unwrap_or_default());
     let parameters = LogParams {
@@ -461,9 +464,11 @@ impl Logbook {
         }
     }
 
-    pub(super) fn begin(&self, uid: &str) {
+    pub(super) fn begin(&self, uid: &str, key: &Key) {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.entry(uid.to_owned()).or_insert_with(|| Live {
+            key: key.clone(),
+            pulse: Pulse::default(),
             metrics: Metrics::default(),
             reported: self.read_reports(uid, POINTS, |_| true),
         });
@@ -473,6 +478,7 @@ impl Logbook {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(live) = live.get_mut(uid) {
             live.metrics.restart(worker);
+            live.pulse.restart(worker);
         }
     }
 
@@ -482,7 +488,9 @@ impl Logbook {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(live) = live.get_mut(uid) {
             for bytes in lines.split_inclusive(|byte| *byte == b'\n') {
-                live.metrics.line(&line(worker, bytes), &mut each);
+                let line = line(worker, bytes);
+                let moved = live.metrics.line(&line, &mut each);
+                live.pulse.heard(worker, line.time.filter(|_| moved));
             }
         }
     }
@@ -499,7 +507,8 @@ impl Logbook {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(live) = live.get_mut(uid) {
             let text = String::from_utf8_lossy(bytes);
-            live.metrics.text(time, worker, text.trim_end(), each);
+            let moved = live.metrics.text(time, worker, text.trim_end(), each);
+            live.pulse.heard(worker, Some(time).filter(|_| moved));
         }
     }
 
@@ -559,7 +568,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let book = Logbook::open(folder.path()).unwrap();
         let mut grows = book.grows("u");
-        book.begin("u");
+        book.begin("u", &Key::new("team", "job"));
         let mut file = book.append("u", &Attempt::of_test(0, 1, 0)).unwrap();
         file.write(b"one\n").unwrap();
         file.grew(&book, "u", 0, b"one\n");

@@ -16,6 +16,7 @@ use kube::ResourceExt;
 use super::Logbook;
 use super::curves::{Curves, Gathered};
 use super::thinned::Point;
+use crate::world::Key;
 
 /// The reports of one job.
 pub(super) struct Reported {
@@ -84,11 +85,16 @@ impl Logbook {
         if job.is_finished() {
             return;
         }
-        self.begin(&uid);
+        self.begin(&uid, &Key::of(job));
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = live
-            .get_mut(&uid)
-            .is_some_and(|live| live.reported.take(status, |_| true));
+        let new = live.get_mut(&uid).is_some_and(|live| {
+            let new = live.reported.take(status, |_| true);
+            if new {
+                let time = status.last_updated_time.as_ref().map(|time| time.0);
+                live.pulse.heard(0, time);
+            }
+            new
+        });
         if !new {
             return;
         }

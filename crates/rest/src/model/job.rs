@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::{Cause, Metric, MetricValue, Source};
+use super::{Cause, Metric, MetricValue, Source, Stall};
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct CreateResponse {
@@ -123,6 +123,9 @@ pub struct JobSummary {
     /// Restarts of the whole job and of single containers.
     pub restarts: i64,
     pub progress: Option<Progress>,
+    /// Whether it runs and makes no progress, and which rank is the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalled: Option<Stall>,
     /// What its people call it by, besides its name.
     #[serde(default)]
     pub tags: Vec<String>,

@@ -1,7 +1,8 @@
-//! Connections into workers, as WebSockets.
+//! Into workers: connections, as WebSockets, and what their processes are doing.
 
 use std::sync::Arc;
 
+use axum::Json as Answer;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
@@ -11,15 +12,17 @@ use utoipa_axum::routes;
 
 use crate::app::Error;
 use crate::app::connect::{self, Wanted};
+use crate::app::stacks;
 use crate::context::Context;
 use crate::error::Result;
 use crate::extract::{self, OfJob, Parameters};
-use crate::model::ErrorBody;
+use crate::model::{ErrorBody, JobStacks};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
     OpenApiRouter::new()
         .routes(routes!(exec))
         .routes(routes!(port_forward))
+        .routes(routes!(stacks))
 }
 
 /// Run a program in a worker's container. A WebSocket with Kubernetes' subprotocol `v5.channel.k8s.io`; `command` is
@@ -76,6 +79,24 @@ async fn port_forward(of: OfJob, parameters: Parameters, request: Request) -> Re
         format!("ports={port}"),
     )
     .await
+}
+
+/// What every process of a job is doing: its state, and the stacks of those that run Python. Needs the right to run
+/// programs in the job's pods.
+#[utoipa::path(get, path = "/api/trainjobs/{name}/stacks", tag = "jobs",
+    params(
+        ("name" = String, Path),
+        ("namespace" = Option<String>, Query),
+        ("worker" = Option<i64>, Query, description = "Only this worker", minimum = 0)),
+    responses((status = 200, body = JobStacks), (status = "4XX", body = ErrorBody)))]
+async fn stacks(
+    OfJob(context, caller, key): OfJob,
+    parameters: Parameters,
+) -> Result<Answer<JobStacks>> {
+    let worker = parameters.integer("worker", 0..=i64::from(i32::MAX))?;
+    Ok(Answer(
+        stacks::of_job(&context, &caller, &key, worker).await?,
+    ))
 }
 
 async fn open(

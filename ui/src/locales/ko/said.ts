@@ -27,6 +27,12 @@ export const said: Pick<Messages, 'cause' | 'hint' | 'refusal' | 'event'> = {
     suspended: '일시 중지되었습니다.',
     running: '노드 {{wanted}}개 중 {{running}}개가 실행 중입니다.',
     restarting: '{{restarts}}번째 재시작 중입니다.',
+    stalled: '학습이 멈춰 있습니다. 어느 랭크 때문인지는 알 수 없습니다.',
+    stalled_stopped: '{{ranks}}번 랭크가 시그널로 정지되어 나머지가 기다립니다.',
+    stalled_ended: '{{ranks}}번 랭크가 끝나 나머지가 기다립니다.',
+    stalled_elsewhere: '{{ranks}}번 랭크가 {{at}}의 {{function}}에 있어 나머지가 기다립니다.',
+    stalled_other_collective:
+      '{{ranks}}번 랭크가 {{at}}의 {{function}}에서, 나머지는 다른 곳에서 기다립니다.',
     queued: '차례를 기다리는 중입니다.',
     waiting_for_pods: '파드가 만들어지기를 기다리는 중입니다.',
     no_runtime: '{{runtime}} 런타임이 없습니다.',

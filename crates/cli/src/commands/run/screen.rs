@@ -166,7 +166,7 @@ pub(in crate::commands) fn stands(job: &JobDetail) -> String {
     parts.join(" · ")
 }
 
-/// Why a job does not run.
+/// Why a job does not run, or makes no progress.
 fn reason(job: &JobDetail) -> Option<String> {
     if let Some(waiting) = &job.waiting {
         let place = waiting.position.filter(|place| *place > 1);
@@ -175,10 +175,11 @@ fn reason(job: &JobDetail) -> Option<String> {
         });
         return Some(format!("{}{place}", waiting.reason));
     }
-    let waits = matches!(
-        job.summary.state,
-        JobState::Suspended | JobState::Restarting
-    );
+    let waits = job.summary.stalled.is_some()
+        || matches!(
+            job.summary.state,
+            JobState::Suspended | JobState::Restarting
+        );
     waits.then(|| job.summary.message.clone())
 }
 

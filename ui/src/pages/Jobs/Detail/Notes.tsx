@@ -3,6 +3,7 @@ import { IconAlertTriangle, IconClock } from '@tabler/icons-react';
 import { useTranslation } from 'react-i18next';
 import { Link } from 'react-router';
 
+import { useNow } from '@/libs/now';
 import { asSentence, useHint, useSaying } from '@/libs/saying';
 import { duration } from '@/libs/time';
 import { ROUTES } from '@/routes';
@@ -64,6 +65,27 @@ export function FailureNote({ failure, job }: { failure: Schemas['Failure']; job
           )}
         </Group>
       </Stack>
+    </Alert>
+  );
+}
+
+/** That the job makes no progress, and which of its ranks the others wait for. */
+export function StalledNote({ stall, job }: { stall: Schemas['Stall']; job: Schemas['JobDetail'] }) {
+  const { t } = useTranslation();
+  const say = useSaying();
+  const now = useNow();
+  const time = duration(Math.max(0, now - Date.parse(stall.since)));
+  return (
+    <Alert
+      color="orange"
+      icon={<IconAlertTriangle size={18} />}
+      title={t('job.stalled')}
+      data-stalled={stall.reason}
+    >
+      <Text size="sm">{asSentence(say(job))}</Text>
+      <Text size="sm" c="dimmed">
+        {t('job.stalledSince', { time })}
+      </Text>
     </Alert>
   );
 }

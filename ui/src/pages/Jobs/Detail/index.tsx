@@ -23,7 +23,7 @@ import { ApiError } from '@/services/client';
 import { useJob, useLiveJobs } from '@/services/jobs';
 
 import { Actions } from './Actions';
-import { FailureNote, WaitingNote } from './Notes';
+import { FailureNote, StalledNote, WaitingNote } from './Notes';
 import classes from './Detail.module.css';
 import { Overview } from './Overview';
 
@@ -88,6 +88,7 @@ export function JobDetail() {
       </div>
       {job.error !== null && <ErrorNote error={job.error} onRetry={() => void job.refetch()} />}
       {job.data?.failure != null && <FailureNote failure={job.data.failure} job={job.data} />}
+      {job.data?.stalled != null && <StalledNote stall={job.data.stalled} job={job.data} />}
       {job.data?.waiting != null && <WaitingNote waiting={job.data.waiting} jobKey={key} />}
       <Tabs
         value={tab}
