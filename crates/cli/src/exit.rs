@@ -102,7 +102,7 @@ pub(crate) fn from(result: anyhow::Result<ExitCode>) -> ExitCode {
     match result {
         Ok(code) => code,
         // Whoever read our output has seen enough; that is no failure.
-        Err(error) if error.chain().any(|cause| cause.is::<Unread>()) => ExitCode::SUCCESS,
+        Err(error) if error.chain().any(<dyn std::error::Error>::is::<Unread>) => ExitCode::SUCCESS,
         Err(error) if error.is::<Usage>() => usage(&error),
         Err(error) => report(&error),
     }

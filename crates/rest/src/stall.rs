@@ -123,28 +123,28 @@ pub(crate) fn judge(
             rank.doing == Doing::Elsewhere
         });
     }
-    match odd_place(&seen) {
-        Some(place) => {
+    match odd_one(&seen) {
+        Some(odd) => {
             let reason = match waiting {
                 0 => StallReason::Elsewhere,
                 _ => StallReason::OtherCollective,
             };
-            stalled(reason, &seen, |rank| rank.at == place)
+            stalled(reason, &seen, |rank| rank.at == odd.at)
         }
         None => stalled(StallReason::Unknown, &seen, |_| false),
     }
 }
 
-/// The place of less than half of the ranks, where all others are at one.
-fn odd_place(seen: &[Seen]) -> Option<Option<StackFrame>> {
-    let mut places: BTreeMap<_, usize> = BTreeMap::new();
+/// One of less than half of the ranks at a place of their own, where all others are at one.
+fn odd_one(seen: &[Seen]) -> Option<&Seen> {
+    let mut places: BTreeMap<_, Vec<&Seen>> = BTreeMap::new();
     for rank in seen {
-        *places.entry(&rank.at).or_default() += 1;
+        places.entry(&rank.at).or_default().push(rank);
     }
-    let mut places = places.into_iter();
-    match (places.next(), places.next(), places.next()) {
-        (Some((one, few)), Some((_, many)), None) if few < many => Some(one.clone()),
-        (Some((_, many)), Some((one, few)), None) if few < many => Some(one.clone()),
+    let mut places: Vec<_> = places.into_values().collect();
+    places.sort_by_key(Vec::len);
+    match &places[..] {
+        [few, many] if few.len() < many.len() => few.first().copied(),
         _ => None,
     }
 }
@@ -273,7 +273,7 @@ fn waits(frames: &[StackFrame], idle: bool) -> bool {
     let mut inner = inner.take_while(|frame| is_library(&frame.file));
     inner.any(|frame| {
         let is = |file: &&str| frame.file.ends_with(*file);
-        WAITING.iter().any(|file| is(file)) || idle && WAITING_WHEN_IDLE.iter().any(|file| is(file))
+        WAITING.iter().any(is) || idle && WAITING_WHEN_IDLE.iter().any(is)
     })
 }
 

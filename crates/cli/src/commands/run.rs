@@ -153,7 +153,7 @@ async fn watch(client: &Client, name: &str, query: &[(&str, String)], screen: &S
         }
         tokio::time::sleep(PAUSE).await;
         tokio::select! {
-            () = tokio::time::sleep(LOOK - PAUSE) => {}
+            () = tokio::time::sleep(LOOK.saturating_sub(PAUSE)) => {}
             () = screen.outdated() => {}
         }
     }

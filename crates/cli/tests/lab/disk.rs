@@ -75,10 +75,24 @@ impl Disk {
             (!known.exists()).then_some(()).ok_or_else(String::new)
         })
         .await?;
+        self.check()?;
         self.mount()?;
         // A removal that was not synced is undone by a power cut.
         self.free();
+        // The check makes one where there is none.
+        let _ = std::fs::remove_dir(self.data.join("lost+found"));
         Ok(())
+    }
+
+    /// As a machine does when it starts: of a file that was removed when the disk had failed, only this frees the room.
+    fn check(&self) -> Result<(), String> {
+        let checked = Command::new("e2fsck").args(["-y", &self.device]).output();
+        let checked = checked.map_err(|error| format!("e2fsck: {error}"))?;
+        match checked.status.code() {
+            // Whole, and mended.
+            Some(0 | 1) => Ok(()),
+            _ => Err(String::from_utf8_lossy(&checked.stdout).into_owned()),
+        }
     }
 
     pub(crate) fn cut(&self) -> Result<(), String> {

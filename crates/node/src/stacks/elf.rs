@@ -49,9 +49,10 @@ impl Exports {
                 _ => {}
             }
         }
-        let bias = match movable {
-            true => base.wrapping_sub(lowest? & !0xfff),
-            false => 0,
+        let bias = if movable {
+            base.wrapping_sub(lowest? & !0xfff)
+        } else {
+            0
         };
         let (dynamic, length) = dynamic?;
         let mut found = [None; 3];

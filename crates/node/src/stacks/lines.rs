@@ -18,7 +18,7 @@ impl Table {
             return u32::try_from(first).ok();
         }
         let line = match self {
-            Self::Steps => steps(table, i64::from(first), offset),
+            Self::Steps => Some(steps(table, i64::from(first), offset)),
             Self::Ranges => ranges(table, i64::from(first), offset),
             Self::Locations => locations(table, i64::from(first), offset),
         };
@@ -30,7 +30,7 @@ fn signed(byte: u8) -> i64 {
     i64::from(byte.cast_signed())
 }
 
-fn steps(table: &[u8], mut line: i64, offset: i64) -> Option<i64> {
+fn steps(table: &[u8], mut line: i64, offset: i64) -> i64 {
     let mut at = 0;
     for [bytes, lines] in table.as_chunks().0 {
         at += i64::from(*bytes);
@@ -39,7 +39,7 @@ fn steps(table: &[u8], mut line: i64, offset: i64) -> Option<i64> {
         }
         line += signed(*lines);
     }
-    Some(line)
+    line
 }
 
 fn ranges(table: &[u8], mut line: i64, offset: i64) -> Option<i64> {
@@ -103,7 +103,8 @@ mod tests {
     #[test]
     fn lines_are_those_that_python_tells() {
         // `def f(x):\n    y = x\n\n    return y + 1`, defined in line 10 of its file.
-        let cases: [(&str, Table, &[u8], i64, Option<u32>); 12] = [
+        type Case = (&'static str, Table, &'static [u8], i64, Option<u32>);
+        let cases: [Case; 12] = [
             ("3.9, first", Table::Steps, &[0, 1, 4, 2], 0, Some(11)),
             ("3.9, last", Table::Steps, &[0, 1, 4, 2], 6, Some(13)),
             ("3.9, before it began", Table::Steps, &[0, 1], -1, Some(10)),

@@ -16,10 +16,11 @@ fn ask(pod: &Pod, container: &str) -> Response {
 }
 
 fn stacks(pod: &Pod, container: &str) -> Stacks {
-    match ask(pod, container) {
-        Response::Stacks(stacks) => stacks,
-        other => panic!("{other:?}"),
-    }
+    let told = match ask(pod, container) {
+        Response::Stacks(stacks) => Ok(stacks),
+        other => Err(other),
+    };
+    told.unwrap()
 }
 
 #[test]

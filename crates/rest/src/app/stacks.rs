@@ -43,7 +43,7 @@ pub(crate) async fn of_job(
         logs::pod_of(&job, key, worker)?;
     }
     let stacks = read(context, &job, worker).await;
-    let problems = stacks.workers.iter().map(|worker| worker.problem);
+    let mut problems = stacks.workers.iter().map(|worker| worker.problem);
     let told = stacks.workers.iter().any(|worker| worker.problem.is_none());
     if !told
         && problems
@@ -55,7 +55,7 @@ pub(crate) async fn of_job(
         return Err(Error::Conflict(text.to_owned()));
     }
     if !told {
-        let why = match problems.last().flatten() {
+        let why = match problems.next_back().flatten() {
             Some(StacksProblem::Unavailable) => "its machines did not tell",
             _ => "it does not run",
         };
@@ -84,7 +84,7 @@ pub(crate) async fn read(context: &Context, job: &Job, worker: Option<i64>) -> J
     let (mut workers, mut left) = (Vec::new(), BYTES);
     while let Some((worker, told)) = asked.next().await {
         let told = told.and_then(|text| {
-            left = left.checked_sub(text.len()).unwrap_or_default();
+            left = left.saturating_sub(text.len());
             let told = serde_json::from_str::<WorkerStacks>(&text).ok();
             told.filter(|_| left > 0).ok_or(StacksProblem::Unavailable)
         });

@@ -181,9 +181,9 @@ async fn examine(context: &Context, silence: &Silence) {
 
 fn bounded(mut places: Vec<StallPlace>) -> Vec<StallPlace> {
     places.truncate(PLACES);
-    places
-        .iter_mut()
-        .for_each(|place| place.ranks.truncate(RANKS));
+    for place in &mut places {
+        place.ranks.truncate(RANKS);
+    }
     places
 }
 
@@ -266,9 +266,8 @@ pub(crate) fn cause(stall: &Stall) -> Cause {
 /// The finding in words, for those who read no data.
 pub(crate) fn sentence(stall: &Stall) -> String {
     let since = stall.since.round(jiff::Unit::Second).unwrap_or(stall.since);
-    let mut text = format!("no progress since {since}: ");
     let suspect = stall.suspects.first();
-    text.push_str(&match (stall.reason, suspect) {
+    let why = match (stall.reason, suspect) {
         (StallReason::Unknown, _) | (_, None) => {
             "it cannot be told which rank is the reason".to_owned()
         }
@@ -278,16 +277,20 @@ pub(crate) fn sentence(stall: &Stall) -> String {
         (StallReason::OtherCollective, Some(place)) => {
             format!("{} waits{}", who(place), at(place))
         }
-    });
-    if let (Some(_), Some(others)) = (suspect, stall.others.first()) {
+    };
+    let others = stall.others.first().filter(|_| suspect.is_some());
+    let others = others.map(|others| {
         let verb = if others.ranks.len() == 1 {
             "waits"
         } else {
             "wait"
         };
-        text.push_str(&format!(", {} {verb}{}", who(others), at(others)));
-    }
-    text
+        format!(", {} {verb}{}", who(others), at(others))
+    });
+    format!(
+        "no progress since {since}: {why}{}",
+        others.unwrap_or_default()
+    )
 }
 
 fn who(place: &StallPlace) -> String {

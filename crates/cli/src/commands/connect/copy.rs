@@ -116,12 +116,12 @@ async fn download(
         Err(error) if !error.is::<NotTaken>() => Err(error),
         // Why it was not taken is the greater news.
         status => {
-            unpacked.map_err(|error| match error.kind() {
-                io::ErrorKind::AlreadyExists => there_already(&place).into(),
-                _ => {
-                    let failure = Failure::theirs(format!("failed to write {}", place.display()));
-                    anyhow::Error::from(error).context(failure)
+            unpacked.map_err(|error| {
+                if error.kind() == io::ErrorKind::AlreadyExists {
+                    return there_already(&place).into();
                 }
+                let failure = Failure::theirs(format!("failed to write {}", place.display()));
+                anyhow::Error::from(error).context(failure)
             })?;
             verdict(&status?)
         }
