@@ -58,8 +58,8 @@ fn start() -> Option<(Up, PathBuf)> {
     Some((up, python))
 }
 
-/// Starts a job that may say nothing for two seconds.
-fn submit(up: &Up, mode: &str) {
+/// Starts a job that may say nothing for so long.
+fn submit(up: &Up, mode: &str, after: &str) {
     let code = TRAIN.replace("MODE", &format!("{mode:?}"));
     let form = json!({
         "user_id": "kim", "namespace": "user-kim", "framework": "pytorch", "name": mode, "training_code": code,
@@ -67,8 +67,8 @@ fn submit(up: &Up, mode: &str) {
     });
     let (status, made) = up.post("/api/trainjob/create", &form);
     assert_eq!(status, 200, "{made}");
-    let annotation = "astrago.io/stall-after=2s";
-    up.kubectl(&["annotate", "trainjob", mode, "-n", "user-kim", annotation]);
+    let annotation = format!("astrago.io/stall-after={after}");
+    up.kubectl(&["annotate", "trainjob", mode, "-n", "user-kim", &annotation]);
 }
 
 fn detail(up: &Up, name: &str) -> Value {
@@ -96,7 +96,7 @@ fn the_rank_that_the_others_wait_for_is_named_with_its_line() {
         ("search", "elsewhere", "search", 9),
         ("halt", "stopped", "halt", 12),
     ] {
-        submit(&up, mode);
+        submit(&up, mode, "2s");
         let job = stalled(&up, mode);
         let stall = &job["stalled"];
         assert_eq!(stall["reason"], reason, "{stall:#}");
@@ -141,7 +141,8 @@ fn the_rank_that_the_others_wait_for_is_named_with_its_line() {
 #[test]
 fn a_slow_first_step_and_a_long_save_are_no_stall() {
     let Some((up, _)) = start() else { return };
-    submit(&up, "healthy");
+    // Looked at while it saves; six times as long would be too long, also on a machine with much else to do.
+    submit(&up, "healthy", "5s");
     up.eventually("the end of the job", |up| {
         let job = detail(up, "healthy");
         assert!(job["stalled"].is_null(), "{job:#}");
@@ -172,7 +173,8 @@ fn stacks_are_for_those_who_may_run_programs_in_the_job() {
     };
     let (kim, lee) = (token("kim"), token("lee"));
     let form = json!({
-        "user_id": "kim", "framework": "pytorch", "name": "seen", "num_nodes": 1, "cpu_request": "100m",
+        "user_id": "kim", "namespace": "user-kim", "framework": "pytorch", "name": "seen", "num_nodes": 1,
+        "cpu_request": "100m",
         "training_code": "import time\n\ndef idle():\n    time.sleep(3600)\n\nidle()\n",
     });
     let (status, made) = up.request("POST", "/api/trainjob/create", Some(&form), &[&kim]);
