@@ -154,6 +154,10 @@ async fn examine(context: &Context, silence: &Silence) {
     let begun = Instant::now();
     tokio::time::sleep(APART).await;
     let after = stacks::read(context, &job, None).await;
+    if context.logbook.heard(&silence.uid) != Some(silence.heard) {
+        // It has said something meanwhile: what was seen is over.
+        return;
+    }
     let verdict = stall::judge(&before, &after, begun.elapsed(), limits, silence.rhythm);
     let since =
         context.now() - SignedDuration::try_from(silence.heard.elapsed()).unwrap_or_default();

@@ -72,6 +72,12 @@ pub(crate) struct Silence {
 }
 
 impl Logbook {
+    /// When a job whose log is written last said anything.
+    pub(crate) fn heard(&self, uid: &str) -> Option<Instant> {
+        let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        live.get(uid).map(|live| live.pulse.heard)
+    }
+
     /// The jobs whose logs are written, with their silences.
     pub(crate) fn silences(&self) -> Vec<Silence> {
         let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);

@@ -94,6 +94,8 @@ fn cases() -> Vec<Case> {
             "?namespace=user-kim&port=80",
             None,
         ),
+        // No node of ours runs it.
+        ("GET /api/trainjobs/{name}/stacks", InVain, OWN, None),
         // JSON is not an archive.
         ("POST /api/snapshots", InVain, OWN, Some(|| json!({}))),
         ("GET /api/snapshots/{digest}", InVain, OWN, None),
@@ -334,6 +336,7 @@ async fn every_operation_is_only_for_whom_it_is_for() {
                 (For::InVain, _) => matches!(
                     status,
                     StatusCode::BAD_REQUEST
+                        | StatusCode::CONFLICT
                         | StatusCode::NOT_FOUND
                         | StatusCode::UNPROCESSABLE_ENTITY
                 ),
