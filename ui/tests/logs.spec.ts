@@ -138,7 +138,7 @@ test('merges workers in order of time, shows colours, and searches with patterns
   await page.getByRole('button', { name: 'Match case' }).click();
   await expect(page.getByRole('region', { name: 'Matches' })).toContainText('0 matches');
   await page.getByRole('textbox', { name: 'Search in the log' }).fill('(');
-  await expect(page.getByText('Not a pattern')).toBeVisible();
+  await expect(page.getByText('Not a valid regular expression')).toBeVisible();
 
   // One worker alone, by its address.
   await page.goto('/jobs/default/colours/logs?worker=1');
