@@ -28,6 +28,8 @@ use crate::world::Key;
 const LOOK: Duration = Duration::from_secs(2);
 /// How far the two looks at a job's stacks are apart.
 const APART: Duration = Duration::from_secs(3);
+/// No limit that somebody asks for is shorter.
+const LEAST: Duration = Duration::from_secs(1);
 /// How many jobs are looked at at once.
 const AT_ONCE: usize = 2;
 /// What is told of one job.
@@ -72,11 +74,12 @@ impl Stalls {
         over
     }
 
-    /// Whether a silence of so many limits has been looked at.
+    /// Whether a silence of so many limits has been looked at. The longer it is, the rarer: each look reads the memory
+    /// of all ranks, and the limit is the user's to choose.
     fn has_seen(&self, uid: &str, limits: u32) -> bool {
         self.lock()
             .get(uid)
-            .is_some_and(|known| known.limits >= limits)
+            .is_some_and(|known| limits < known.limits.saturating_mul(2))
     }
 
     /// Keeps what was found; whether that is news.
@@ -197,7 +200,8 @@ fn duration(text: &str) -> Option<Duration> {
     let exact = span
         .to_duration(jiff::SpanRelativeTo::days_are_24_hours())
         .ok()?;
-    Duration::try_from(exact).ok().filter(|it| !it.is_zero())
+    let duration = Duration::try_from(exact).ok()?;
+    (!duration.is_zero()).then(|| duration.max(LEAST))
 }
 
 /// Tells those who look with kubectl.
@@ -369,6 +373,7 @@ mod tests {
             ("soon", None),
             ("-5s", None),
             ("0s", None),
+            ("1ms", Some(1)),
         ];
         for (text, want) in cases {
             assert_eq!(seconds(text), want, "{text}");
