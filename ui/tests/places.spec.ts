@@ -43,8 +43,13 @@ for (const [locale, said] of [
   test.describe(locale, () => {
     test.use({ locale });
 
-    test('a runtime says what it is for', async ({ app: page }) => {
+    test('every runtime says what it is for', async ({ app: page, server }) => {
+      const all = await server.call<{ name: string }[]>('GET', '/api/runtimes');
       await page.goto('/runtimes');
+      await expect(page.locator('[data-runtime]')).toHaveCount(all.length);
+      const letters = locale === 'ko-KR' ? /[가-힣]{2}/ : /[a-z]{3}/;
+      for (const { name } of all)
+        await expect(page.locator(`[data-runtime="${name}"] p`).first()).toHaveText(letters);
       const card = page.locator('[data-runtime=pytorch-simple]');
       await expect(card).toContainText(said);
       await card.getByRole('link', { name: 'pytorch-simple', exact: true }).click();

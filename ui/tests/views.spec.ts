@@ -176,3 +176,57 @@ test('a job that asks for no size is said to have no limit', async ({ app: page,
   await expect(page.locator('[data-fact="Per node"] dd')).toHaveText('No limit');
   await server.call('DELETE', '/api/trainjob/has-no-size?namespace=default');
 });
+
+test('details show the environment, volumes and command as they were typed, and no secrets', async ({
+  app: page,
+  server,
+}) => {
+  await server.call(
+    'POST',
+    '/api/trainjob/create',
+    job('has-settings', script(1), {
+      suspend: true,
+      command: 'python3 -u /workspace/scripts/train.py --epochs 3',
+      env_vars: [
+        { name: 'BATCH', value: '64' },
+        { name: 'HUB_TOKEN', value: 'hush-hush' },
+      ],
+      volumes: [{ name: 'shm', memory: '64Mi', mountPath: '/dev/shm' }],
+    }),
+  );
+  await page.goto('/jobs/default/has-settings');
+  await expect(page.locator('[data-fact="Environment variables"] dd')).toContainText('BATCH=64');
+  await expect(page.locator('[data-fact=Volumes] dd')).toHaveText('/dev/shm ← 64Mi');
+  await expect(page.locator('[data-fact=Command] dd')).toHaveText(
+    'python3 -u /workspace/scripts/train.py --epochs 3',
+  );
+  await expect(page.getByText('hush-hush')).toHaveCount(0);
+  await server.call('DELETE', '/api/trainjob/has-settings?namespace=default');
+});
+
+test('three jobs are compared, and what sets them apart is marked', async ({ app: page, server }) => {
+  for (const [index, batch] of ['32', '64', '64'].entries())
+    await server.call(
+      'POST',
+      '/api/trainjob/create',
+      job(`of-three-${index}`, script(3, 0), { env_vars: [{ name: 'BATCH', value: batch }] }),
+    );
+  const ids = [0, 1, 2].map((index) => `default/of-three-${index}`);
+  for (const id of ids) {
+    const name = id.split('/')[1] ?? '';
+    const state = async () =>
+      (await server.call<{ state: string }>('GET', `/api/trainjobs/${name}?namespace=default`)).state;
+    await expect.poll(state).toBe('Complete');
+  }
+  await page.goto('/jobs?q=of-three');
+  for (const index of [0, 1, 2])
+    await page.getByRole('checkbox', { name: `Select of-three-${index}` }).check();
+  await page.getByRole('link', { name: 'Compare' }).click();
+  await expect(page.getByRole('columnheader').getByRole('link')).toHaveText(ids.map((id) => id.split('/')[1] ?? ''));
+  const batch = page.locator('tr[data-setting="$BATCH"]');
+  await expect(batch).toHaveAttribute('data-differs', 'true');
+  await expect(batch.getByRole('cell')).toHaveText(['32', '64', '64']);
+  await expectAccessible(page);
+  for (const index of [0, 1, 2])
+    await server.call('DELETE', `/api/trainjob/of-three-${index}?namespace=default`);
+});

@@ -48,7 +48,7 @@ fn log(up: &Up, name: &str, worker: u32) -> String {
 }
 
 #[test]
-fn both_forms_of_the_seeds_run_on_two_nodes() {
+fn both_forms_of_a_create_request_run_on_two_nodes() {
     if !can_run_pods() {
         return;
     }
