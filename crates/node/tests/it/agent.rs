@@ -353,7 +353,9 @@ async fn a_container_that_waits_for_its_next_restart_has_an_event_that_says_so()
 
 /// The note of the first event of that reason about a pod.
 async fn note(plane: &Plane, pod: &str, reason: &str) -> String {
+    let begun = std::time::Instant::now();
     loop {
+        assert!(begun.elapsed() < PATIENCE, "no event {reason} of {pod}");
         let events = plane
             .api::<Event>()
             .list(&ListParams::default())
