@@ -34,7 +34,7 @@ fn validate(
     old: Option<&Value>,
     validation: FieldValidation,
 ) -> Result<Vec<String>> {
-    let mut errors = metadata::validate(new, kind.strategy.names_are_labels);
+    let mut errors = metadata::validate(new, old, kind.strategy.names);
     let mut unknown = Vec::new();
     if let Some(info) = kind.builtin {
         match builtin::admit(info, new, old) {

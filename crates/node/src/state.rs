@@ -50,6 +50,9 @@ pub struct ContainerState {
     pub started: bool,
     #[serde(default)]
     pub ready: bool,
+    /// What the last probe said that failed, until one of its kind succeeds; for events.
+    #[serde(default)]
+    pub unhealthy: Option<String>,
 }
 
 /// What a container is doing.

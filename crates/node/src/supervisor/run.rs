@@ -300,8 +300,8 @@ impl Supervisor {
     }
 
     /// Stops one container, which its restart policy may bring back.
-    pub(super) fn restart(&mut self, which: Which, reason: &str) {
-        let grace = Duration::from_secs(self.spec.grace_seconds);
+    pub(super) fn restart(&mut self, which: Which, reason: &str, grace: Option<u64>) {
+        let grace = Duration::from_secs(grace.unwrap_or(self.spec.grace_seconds));
         if let Some(live) = self.live.get_mut(&which)
             && !live.stopping
         {
@@ -414,7 +414,9 @@ impl Supervisor {
                         live.ask();
                     }
                 }
-                Hook::PostStart if code != 0 => self.restart(which, "failed postStart hook"),
+                Hook::PostStart if code != 0 => {
+                    self.restart(which, "failed postStart hook", None);
+                }
                 Hook::PostStart => {}
             }
             return;
