@@ -42,10 +42,10 @@ use std::os::unix::fs::DirBuilderExt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use astrago_api::Readable;
 use futures::TryStreamExt;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{Pod, Service};
-use kube::core::DeserializeGuard;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use tokio::net::TcpListener;
@@ -330,7 +330,7 @@ async fn heartbeat(node: Arc<Node>, known: k8s_openapi::api::core::v1::Node) {
 }
 
 async fn services(node: Arc<Node>) {
-    let api: Api<DeserializeGuard<Service>> = Api::all(node.client.clone());
+    let api: Api<Readable<Service>> = Api::all(node.client.clone());
     let mut events = Box::pin(watcher(api, watcher::Config::default()).default_backoff());
     let mut listed = Vec::new();
     loop {
@@ -356,7 +356,7 @@ async fn services(node: Arc<Node>) {
 
 /// Keeps a worker for every pod that is bound here.
 async fn pods(node: Arc<Node>) {
-    let api: Api<DeserializeGuard<Pod>> = Api::all(node.client.clone());
+    let api: Api<Readable<Pod>> = Api::all(node.client.clone());
     let selector = format!("spec.nodeName={}", node.options.node_name);
     let mut events =
         Box::pin(watcher(api, watcher::Config::default().fields(&selector)).default_backoff());
@@ -439,7 +439,7 @@ fn dismiss(node: &Arc<Node>, workers: &mut BTreeMap<String, watch::Sender<Arc<Po
         .spawn(worker::bury(Arc::clone(node), dir, uid.to_owned()));
 }
 
-fn readable(pod: DeserializeGuard<Pod>) -> Option<Arc<Pod>> {
+fn readable(pod: Readable<Pod>) -> Option<Arc<Pod>> {
     match pod.0 {
         Ok(pod) if pod.annotations().contains_key(MIRROR) => None,
         Ok(pod) => Some(Arc::new(pod)),
