@@ -181,7 +181,10 @@ async fn images(
     for container in &containers(pod).cloned().collect::<Vec<_>>() {
         let root = match (&node.images, node.options.images) {
             (Some(images), Images::Pull) => pull(images, container, pod, objects, pulling).await?,
-            _ => node.host_image.clone(),
+            _ => {
+                let found = node.host_image.get(node.options.python.as_deref()).await;
+                found.map_err(Error::HostImage)?.clone()
+            }
         };
         roots.insert(container.name.clone(), root);
     }
