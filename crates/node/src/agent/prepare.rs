@@ -138,8 +138,9 @@ fn write(
     )?;
     node.write_hosts(dir, &spec.uid)
         .map_err(failed("the hosts file"))?;
+    // Last, and not waited for: after a power cut everything is made anew whatever was kept of it.
     let bytes = serde_json::to_vec(&spec).map_err(|error| failed("pod.json")(error.into()))?;
-    state::replace(&dir.spec(), &bytes).map_err(failed("pod.json"))
+    state::put(&dir.spec(), &bytes, false).map_err(failed("pod.json"))
 }
 
 fn make_volumes(
