@@ -46,7 +46,10 @@ fn validate(
         let structural = custom.structural();
         unknown = structural.prune(new);
         structural.default(new);
-        errors.extend(structural.validate(new, old));
+        errors.extend(match old.filter(|old| custom.has_passed(old)) {
+            Some(old) => structural.validate_change(new, old),
+            None => structural.validate(new, old),
+        });
     }
     if !errors.is_empty() {
         return Err(invalid(kind, new, errors));

@@ -7,7 +7,7 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown};
 use std::path::{Path, PathBuf};
 
 use nix::mount::MsFlags;
@@ -71,8 +71,8 @@ pub(crate) fn build(
             })?;
         }
         // Where no layer can be laid, as below a folder that is itself one, the folders are made one by one.
-        Root::Host { .. } => {
-            let lower = builder.skeleton("root", FOLDERS)?;
+        Root::Host { read_only } => {
+            let lower = builder.skeleton("root", &beginning(read_only))?;
             if let Ok(overlay) = builder.overlay(std::slice::from_ref(&lower), "root") {
                 attach(&overlay, &root, owner).map_err(|source| Error::Overlay {
                     lower: vec![lower],
@@ -126,6 +126,10 @@ impl Builder<'_> {
                 })?;
                 tree.link(&target, &to)
                     .map_err(|source| Error::Target { target, source })?;
+            } else if metadata.is_dir() && is_empty(&lower) {
+                // There is nothing to lay anything over.
+                tree.directory(&target)
+                    .map_err(|source| Error::Target { target, source })?;
             } else if metadata.is_dir() {
                 match self.overlay(&self.with_owners(&lower)?, name) {
                     Ok(overlay) => {
@@ -146,13 +150,8 @@ impl Builder<'_> {
                 }
             }
         }
-        for path in read_only {
-            let covered = SYSTEM
-                .iter()
-                .any(|name| path.starts_with(Path::new("/").join(name)));
-            if !covered {
-                self.python(tree, path)?;
-            }
+        for path in read_only.iter().filter(|path| !is_covered(path)) {
+            self.python(tree, path)?;
         }
         Ok(())
     }
@@ -199,7 +198,8 @@ impl Builder<'_> {
             return None;
         }
         let namespace = super::process::user_namespace(|pid| self.identity.apply(pid)).ok()?;
-        let place = self.directory.join("lower").join(name);
+        // Mounted where only this process and the container see it, so all may use the same place.
+        let place = self.pod.skeletons().join("lower").join(name);
         let map = |(index, layer): (usize, &PathBuf)| {
             let at = place.join(index.to_string());
             fs::create_dir_all(&at).ok()?;
@@ -221,18 +221,18 @@ impl Builder<'_> {
         if own.is_empty() {
             return Ok(vec![lower.to_owned()]);
         }
-        let own: Vec<(&str, u32)> = own
-            .iter()
-            .filter_map(|path| Some((path.to_str()?, 0o755)))
+        let own: Vec<Made> = own
+            .into_iter()
+            .map(|path| Made::Folder(path, 0o755))
             .collect();
         Ok(vec![self.skeleton("usr", &own)?, lower.to_owned()])
     }
 
-    /// A folder with these folders in it, which belong to a container's root. It is made once: some fifty folders for
-    /// each pod, made and removed, were a fifth of what starting it took.
-    fn skeleton(&self, name: &str, folders: &[(&str, u32)]) -> Result<PathBuf> {
+    /// A folder with all this in it, which belongs to a container's root. It is made once: what is made and removed for
+    /// each pod is most of what starting it takes.
+    fn skeleton(&self, name: &str, all: &[Made]) -> Result<PathBuf> {
         let mut digest = DefaultHasher::new();
-        (self.owner, folders).hash(&mut digest);
+        (self.owner, all).hash(&mut digest);
         let name = format!("{name}-{:016x}", digest.finish());
         let place = self.pod.skeletons().join(&name);
         if place.is_dir() {
@@ -242,10 +242,19 @@ impl Builder<'_> {
         let draft = self.directory.join(&name);
         let make = || -> io::Result<()> {
             own_directory(&draft, self.owner)?;
-            for (folder, mode) in folders {
-                let folder = draft.join(folder);
-                own_directory(&folder, self.owner)?;
-                fs::set_permissions(&folder, fs::Permissions::from_mode(*mode))?;
+            for made in all {
+                match made {
+                    Made::Folder(path, mode) => {
+                        let folder = draft.join(path);
+                        own_directory(&folder, self.owner)?;
+                        fs::set_permissions(&folder, fs::Permissions::from_mode(*mode))?;
+                    }
+                    Made::Link(path, to) => {
+                        let link = draft.join(path);
+                        std::os::unix::fs::symlink(to, &link)?;
+                        lchown(link, Some(self.owner.0), Some(self.owner.1))?;
+                    }
+                }
             }
             fs::create_dir_all(self.pod.skeletons())?;
             match fs::rename(&draft, &place) {
@@ -474,6 +483,54 @@ impl Builder<'_> {
         crate::sys::mount_attributes(&mounts::descriptor(&detached), attributes, false)?;
         tree.attach(&detached, target)
     }
+}
+
+/// Something that containers begin with, by its path below their root.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Made {
+    Folder(PathBuf, u32),
+    Link(PathBuf, PathBuf),
+}
+
+/// What is in the root folder of every container with the host's system: what programs expect, and places for the
+/// host's folders and for those of Python. What a pod mounts besides is not among it: there is no end to what that can be.
+fn beginning(read_only: &[PathBuf]) -> Vec<Made> {
+    let mut all: Vec<Made> = FOLDERS
+        .iter()
+        .map(|(path, mode)| Made::Folder(path.into(), *mode))
+        .collect();
+    for name in SYSTEM {
+        let host = Path::new("/").join(name);
+        if let Ok(to) = fs::read_link(&host) {
+            all.push(Made::Link(name.into(), to));
+        } else if host.is_dir() {
+            all.push(Made::Folder(name.into(), 0o755));
+        }
+    }
+    for path in read_only.iter().filter(|path| !is_covered(path)) {
+        let below = path.strip_prefix("/").unwrap_or(path);
+        let mut above: Vec<&Path> = below.ancestors().collect();
+        above.reverse();
+        for folder in above {
+            let is_new = |made: &Made| !matches!(made, Made::Folder(known, _) if known == folder);
+            if folder != Path::new("") && all.iter().all(is_new) {
+                all.push(Made::Folder(folder.to_owned(), 0o755));
+            }
+        }
+    }
+    all
+}
+
+/// Whether a folder of Python's is shown with one of the host's system.
+fn is_covered(path: &Path) -> bool {
+    SYSTEM
+        .iter()
+        .any(|name| path.starts_with(Path::new("/").join(name)))
+}
+
+/// Nothing can be seen in it.
+fn is_empty(folder: &Path) -> bool {
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// Folders below a system folder in which containers may make files: itself and, in `/usr`, the next

@@ -1,14 +1,15 @@
 //! `/stats/summary` for those who know kubelets, `/metrics` for Prometheus.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use super::pods::{Identity, specs};
-use super::{Error, Options, Result, State};
+use super::pods::Identity;
+use super::{Error, Result, Server, State};
 use crate::gpu;
 use crate::metrics::{ContainerSample, PodSample};
 
@@ -138,7 +139,7 @@ fn describe(text: &mut String, name: &str, kind: &str, help: &str) {
 
 /// Names in Kubernetes need no escaping within quotes.
 fn containers(
-    samples: &[(Identity, PodSample)],
+    samples: &[(Arc<Identity>, PodSample)],
 ) -> impl Iterator<Item = (String, &ContainerSample)> {
     samples.iter().flat_map(|(spec, sample)| {
         sample.containers.iter().map(move |container| {
@@ -151,10 +152,11 @@ fn containers(
     })
 }
 
-async fn samples(options: &Options) -> Result<Vec<(Identity, PodSample)>> {
-    let samples = options.collector.pods().await;
-    let specs = specs(&options.data_dir).map_err(Error::Pods)?;
-    Ok(specs
+async fn samples(server: &Server) -> Result<Vec<(Arc<Identity>, PodSample)>> {
+    let samples = server.collector.pods().await;
+    let pods = server.identities.find(&server.data_dir, |_| true);
+    Ok(pods
+        .map_err(Error::Pods)?
         .into_iter()
         .filter_map(|(_, spec)| {
             let sample = samples.get(&spec.uid)?.clone();

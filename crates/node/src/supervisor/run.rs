@@ -119,7 +119,8 @@ impl Supervisor {
             opened.ok()
         });
         let storage = Storage::new(spec.storage.clone());
-        let mut supervisor = Self {
+        // Not written down yet: until a container is started nothing has happened that anybody must know of.
+        Ok(Self {
             pod,
             spec,
             state,
@@ -134,9 +135,7 @@ impl Supervisor {
             listener,
             relay,
             storage,
-        };
-        supervisor.save()?;
-        Ok(supervisor)
+        })
     }
 
     /// Runs the pod to its end.
