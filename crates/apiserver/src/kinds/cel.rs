@@ -14,6 +14,7 @@ mod library;
 mod named;
 mod network;
 mod opaque;
+mod parts;
 mod quantity;
 #[cfg(test)]
 mod tests;
