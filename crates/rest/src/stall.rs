@@ -298,24 +298,11 @@ const SLOW_FILES: [&str; 8] = [
     "jax/_src/compiler.py",
     "tensorflow/python/checkpoint/",
 ];
+#[rustfmt::skip]
 const SLOW_WORDS: [&str; 17] = [
-    "eval",
-    "evals",
-    "evaluate",
-    "evaluation",
-    "evaluating",
-    "val",
-    "valid",
-    "validate",
-    "validation",
-    "checkpoint",
-    "checkpoints",
-    "checkpointing",
-    "ckpt",
-    "save",
-    "saving",
-    "compile",
-    "export",
+    "eval", "evals", "evaluate", "evaluation", "evaluating", "val", "valid", "validate",
+    "validation", "checkpoint", "checkpoints", "checkpointing", "ckpt", "save", "saving",
+    "compile", "export",
 ];
 
 /// Whether a function is one that takes long by nature, by its name or its file.
