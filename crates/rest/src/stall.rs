@@ -30,7 +30,6 @@ const DEEP: usize = 32;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Rhythm {
     pub(crate) steps: u32,
-    /// The longest time between two steps.
     pub(crate) longest: Duration,
 }
 

@@ -27,7 +27,6 @@ pub(crate) use builtin::{
 pub(crate) use jsonpath::Error;
 use jsonpath::JsonPath;
 
-/// The columns of one kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Columns {
     definitions: Vec<Value>,
@@ -64,7 +63,6 @@ pub(crate) enum Include {
 }
 
 impl Columns {
-    /// The columns of a built-in kind.
     pub(crate) fn builtin(printer: &Printer) -> Self {
         let definitions = printer.headers.split(", ").map(|header| {
             let (header, priority) = header
@@ -133,7 +131,6 @@ pub(crate) fn head(columns: &Columns, metadata: &Value, version: &str) -> Value 
     })
 }
 
-/// The row of an object.
 pub(crate) fn row(columns: &Columns, object: &Value, include: Include, now: Timestamp) -> Value {
     let cells = columns.cells(&Row { object, now });
     match include {

@@ -36,7 +36,6 @@ use crate::sandbox::process::chain;
 use crate::spec::{ContainerSpec, PodSpec, RestartPolicy};
 use crate::state::{ContainerState, State, Status, Terminated};
 
-/// A supervised pod.
 pub(super) struct Supervisor {
     pub(super) pod: PodDir,
     pub(super) spec: PodSpec,
@@ -139,7 +138,6 @@ impl Supervisor {
         Ok(supervisor)
     }
 
-    /// Runs the pod to its end.
     pub(super) fn run(mut self) -> Result<()> {
         while !self.state.phase.is_finished() {
             self.advance()?;

@@ -37,7 +37,6 @@ pub(super) fn replacement(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Adds the functions to an environment.
 pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
     let any = |count: usize| (0..count).map(|_| DYN_TYPE).collect();
     for count in 3..=4 {

@@ -22,7 +22,6 @@ pub(super) trait Custom: Clone + Debug + PartialEq + Send + Sync + 'static {
     fn cel_type() -> &'static Type;
 }
 
-/// A value of such a type.
 #[derive(Clone, Debug)]
 pub(super) struct Opaque<T>(pub(super) T);
 

@@ -13,7 +13,6 @@ use crate::kinds::table::Columns;
 use crate::status::Subject;
 use crate::store::{Object, fields};
 
-/// A served kind.
 #[derive(Debug)]
 #[expect(clippy::struct_field_names, reason = "they are Kubernetes' names")]
 pub(crate) struct Kind {
@@ -83,7 +82,6 @@ impl Custom {
             .unwrap_or_default()
     }
 
-    /// The revision of the definition.
     pub(crate) fn revision(&self) -> u64 {
         self.definition.revision
     }
