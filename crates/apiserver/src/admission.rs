@@ -27,7 +27,6 @@ pub(crate) fn admit(call: &Call, new: &mut Value, old: Option<&Value>) -> Result
     Ok(warnings)
 }
 
-/// Prunes, defaults and validates.
 fn validate(
     kind: &Kind,
     new: &mut Value,

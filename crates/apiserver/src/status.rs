@@ -92,7 +92,6 @@ pub enum ApiError {
     DisruptionBudget(String),
     #[error("{0}")]
     Unavailable(String),
-    /// The disk is full.
     #[error("{0}")]
     Full(String),
     /// Our own fault: the text goes to the log, not to the caller.
@@ -238,7 +237,6 @@ impl ApiError {
         }
     }
 
-    /// The `metav1.Status` object.
     pub fn to_status(&self) -> Value {
         let message = match self {
             Self::Internal(_) => {

@@ -40,7 +40,6 @@ impl Failure {
         }
     }
 
-    /// A file that the user named.
     pub(crate) fn unreadable(path: &Path) -> Self {
         Self::theirs(format!("failed to read {}", path.display()))
     }

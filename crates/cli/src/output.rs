@@ -37,7 +37,6 @@ pub(crate) fn render<T: Serialize>(
 #[error("nobody reads the output any longer")]
 pub(crate) struct Unread;
 
-/// Writes to standard output.
 pub(crate) fn write(text: &str) -> Result<()> {
     let mut out = anstream::stdout().lock();
     printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))

@@ -39,7 +39,6 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// So much of the disk is held back, twice, so that it can be tidied when it is full.
 const RESERVE: u64 = 16 << 20;
 
-/// A running `astrago up`.
 pub(crate) struct Running {
     pub(crate) endpoints: Endpoints,
     pub(crate) admin_token: String,

@@ -23,11 +23,8 @@ pub const FIELD_MANAGER: &str = "astrago-controllers";
 pub struct Context {
     /// The only road to the API server.
     pub client: Client,
-    /// The only source of time.
     pub clock: SharedClock,
-    /// Events for people.
     pub events: Recorder,
-    /// Counters.
     pub metrics: Arc<Metrics>,
     /// Copies of the objects that the controllers read.
     pub mirrors: Mirrors,

@@ -83,7 +83,6 @@ kinds! {
     JAXJob: jax_jobs;
 }
 
-/// A reconcile of a v1 job.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a v1 job could not be brought to its desired state.
@@ -93,22 +92,17 @@ pub(crate) enum Error {
     #[error("the job is invalid and goes on as it was: {errors}")]
     #[strum(serialize = "FailedValidation")]
     Invalid { errors: FieldErrors },
-    /// Something could not be created.
     #[error("failed to create {name}")]
     #[strum(serialize = "FailedCreate")]
     Create { name: String, source: kube::Error },
-    /// Something of this name exists and belongs to somebody else.
     #[error("{name} exists and does not belong to this job")]
     #[strum(serialize = "FailedCreate")]
     NameTaken { name: String },
-    /// Something could not be deleted.
     #[error("failed to delete {name}")]
     #[strum(serialize = "FailedDelete")]
     Delete { name: String, source: kube::Error },
-    /// The key pair of an MPIJob could not be made.
     #[error("failed to make the key pair")]
     MakeKey { source: rcgen::Error },
-    /// The status could not be written.
     #[error("failed to write the status of the job")]
     WriteStatus { source: kube::Error },
 }

@@ -47,7 +47,6 @@ type Listener<K> = Box<dyn Fn(&Change<K>) + Send + Sync>;
 /// The index entries of an object.
 type IndexBy<K> = fn(&K) -> Vec<String>;
 
-/// What can be mirrored.
 pub trait Kind:
     Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
 {
@@ -213,7 +212,6 @@ impl<K: Kind> Mirror<K> {
         let _ = ready.wait_for(|ready| *ready).await;
     }
 
-    /// One object.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
         self.read().objects.get(key).cloned()
     }

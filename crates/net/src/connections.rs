@@ -103,7 +103,6 @@ impl Drop for Connection {
     }
 }
 
-/// A request under way.
 pub(crate) struct Request {
     state: Arc<State>,
     all: Arc<Connections>,

@@ -56,7 +56,6 @@ const LONGEST: Duration = Duration::from_mins(5);
 /// How long a supervisor may take to say who it is.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Where reports go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     Tcp(SocketAddr),

@@ -347,7 +347,6 @@ fn hold_bridges() -> Result<()> {
     Ok(())
 }
 
-/// What goes wrong with supervisors.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum Error {

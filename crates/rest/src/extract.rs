@@ -64,7 +64,6 @@ pub(crate) fn token(headers: &HeaderMap) -> Option<String> {
     cookie(headers, COOKIE_NAME)
 }
 
-/// A cookie of a request.
 pub(crate) fn cookie(headers: &HeaderMap, wanted: &str) -> Option<String> {
     let cookies = headers
         .get_all(COOKIE)
@@ -77,7 +76,6 @@ pub(crate) fn cookie(headers: &HeaderMap, wanted: &str) -> Option<String> {
         .map(|(_, value)| value.to_owned())
 }
 
-/// A JSON body.
 pub(crate) struct Json<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequest<Arc<Context>> for Json<T> {

@@ -37,7 +37,6 @@ impl Default for Limits {
     }
 }
 
-/// Counts requests by user.
 pub(crate) struct Limiter {
     limits: Option<Limits>,
     buckets: Mutex<HashMap<(String, bool), Bucket>>,

@@ -201,7 +201,6 @@ impl Logbook {
         Ok(lines)
     }
 
-    /// The last lines of an attempt.
     pub(crate) fn tail(
         &self,
         uid: &str,

@@ -18,10 +18,8 @@ use sha2::{Digest as _, Sha256};
 /// The most bytes that all files of a snapshot may have together.
 pub const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
-/// The most files of a snapshot.
 pub const MAX_FILES: usize = 20_000;
 
-/// The longest path of a file.
 const MAX_PATH_BYTES: usize = 1024;
 
 /// The most bytes that an archive may have between two of its files.
@@ -59,7 +57,6 @@ impl FromStr for Digest {
     }
 }
 
-/// One file of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct File {
     pub executable: bool,
@@ -147,7 +144,6 @@ impl Listing {
     }
 }
 
-/// Why an archive is no snapshot.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("failed to read the archive: it must be a tar archive, compressed with gzip")]

@@ -89,12 +89,10 @@ impl Plane {
         plane
     }
 
-    /// The API server.
     pub fn server(&self) -> &Server {
         &self.server
     }
 
-    /// Starts the controllers.
     pub fn run_controllers(&self) {
         self.run_controllers_with(self.controllers_options());
     }
@@ -168,7 +166,6 @@ impl Plane {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
-    /// Creates an object in its namespace.
     pub async fn create<K>(&self, object: &K) -> K
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -184,7 +181,6 @@ impl Plane {
             .expect("the object is accepted")
     }
 
-    /// Creates an object of the cluster.
     pub async fn create_cluster<K>(&self, object: &K) -> K
     where
         K: Resource<DynamicType = (), Scope = ClusterResourceScope>
@@ -199,7 +195,6 @@ impl Plane {
             .expect("the object is accepted")
     }
 
-    /// Merges `patch` into an object.
     pub async fn patch<K>(&self, name: &str, patch: Value) -> K
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -278,7 +273,6 @@ impl Plane {
         .await
     }
 
-    /// Waits until an object is gone.
     pub async fn until_gone<K>(&self, name: &str)
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>

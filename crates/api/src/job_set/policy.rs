@@ -3,25 +3,21 @@
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// How the pods of the set find each other.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Network {
     /// Whether every pod has a host name of its own below the subdomain.
-    #[serde(
-        default,
-        rename = "enableDNSHostnames",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "enableDNSHostnames")]
     pub enable_dns_hostnames: Option<bool>,
 
     /// The subdomain, in place of the name of the set; the Service has this name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subdomain: Option<String>,
 
     /// Whether pods are found before they are ready.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publish_not_ready_addresses: Option<bool>,
 }
 
@@ -48,15 +44,14 @@ pub enum SuccessPolicyOperator {
 }
 
 /// What happens when a Job of the set fails.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FailurePolicy {
     /// How often the set is started again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_restarts: Option<i32>,
 
     /// How the Jobs are replaced when the set is started again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "Recreate"))]
     pub restart_strategy: Option<RestartStrategy>,
 
@@ -137,6 +132,7 @@ pub enum StartupPolicyOrder {
 }
 
 /// The pod that coordinates the others.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Coordinator {
@@ -144,11 +140,9 @@ pub struct Coordinator {
     pub replicated_job: String,
 
     /// The index of its Job.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_index: Option<i32>,
 
     /// The index of the pod in its Job.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_index: Option<i32>,
 }
 

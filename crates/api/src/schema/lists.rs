@@ -25,22 +25,12 @@ const KEYS: [(&str, &[&str]); 14] = [
 ];
 
 /// Maps that are one value: references to objects and selectors.
+#[rustfmt::skip]
 pub(super) const ATOMIC_MAPS: [&str; 15] = [
-    "configMap",
-    "configMapKeyRef",
-    "configMapRef",
-    "dataSource",
-    "fieldRef",
-    "fileKeyRef",
-    "labelSelector",
-    "namespaceSelector",
-    "nodePublishSecretRef",
-    "preference",
-    "requiredDuringSchedulingIgnoredDuringExecution",
-    "resourceFieldRef",
-    "secretKeyRef",
-    "secretRef",
-    "selector",
+    "configMap", "configMapKeyRef", "configMapRef", "dataSource", "fieldRef", "fileKeyRef",
+    "labelSelector", "namespaceSelector", "nodePublishSecretRef", "preference",
+    "requiredDuringSchedulingIgnoredDuringExecution", "resourceFieldRef", "secretKeyRef",
+    "secretRef", "selector",
 ];
 
 /// Says how the list merges, unless the type itself already does.

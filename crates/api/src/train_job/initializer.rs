@@ -3,26 +3,26 @@
 use k8s_openapi::api::core::v1::{EnvVar, LocalObjectReference};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// The jobs that fetch the data set and the model before the training starts.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Initializer {
     /// Where the data set comes from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dataset: Option<DatasetInitializer>,
 
     /// Where the pre-trained model comes from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelInitializer>,
 }
 
 /// Where the data set comes from.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DatasetInitializer {
     /// The address of the data set, such as hf://owner/name or s3://bucket/path.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(max = 2048),
         extend("x-kubernetes-validations" = [{
@@ -41,16 +41,15 @@ pub struct DatasetInitializer {
     pub env: Vec<EnvVar>,
 
     /// A secret whose keys become environment variables of that container, for access tokens.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalObjectReference>,
 }
 
 /// Where the pre-trained model comes from.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelInitializer {
     /// The address of the model, such as hf://owner/name or s3://bucket/path.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(max = 2048),
         extend("x-kubernetes-validations" = [{
@@ -69,6 +68,5 @@ pub struct ModelInitializer {
     pub env: Vec<EnvVar>,
 
     /// A secret whose keys become environment variables of that container, for access tokens.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalObjectReference>,
 }

@@ -8,8 +8,10 @@ use k8s_openapi::api::core::v1::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// A change to the pod templates of some jobs of the runtime.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodTemplateOverride {
@@ -18,11 +20,9 @@ pub struct PodTemplateOverride {
     pub target_jobs: Vec<TargetJob>,
 
     /// Labels and annotations to add to the pods.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<TemplateMetadata>,
 
     /// Fields of the pods, merged into the runtime's: lists by name, other values replaced.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<PodSpecPatch>,
 }
 
@@ -49,11 +49,11 @@ pub struct TemplateMetadata {
 }
 
 /// The fields of a pod that a job may change.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSpecPatch {
     /// The service account of the pods.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub service_account_name: Option<String>,
 
@@ -63,7 +63,6 @@ pub struct PodSpecPatch {
     pub node_selector: BTreeMap<String, String>,
 
     /// Affinity of the pods to machines and to other pods.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Affinity>,
 
     /// Taints of machines that the pods tolerate; the list replaces the runtime's.
@@ -112,11 +111,9 @@ pub struct PodSpecPatch {
     pub image_pull_secrets: Vec<LocalObjectReference>,
 
     /// Security attributes of the pods.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_context: Option<PodSecurityContext>,
 
     /// How many seconds the pods have to end after they are told to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub termination_grace_period_seconds: Option<i64>,
 }

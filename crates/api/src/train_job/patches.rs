@@ -5,10 +5,12 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use super::overrides::{PodSpecPatch, TemplateMetadata};
 
 /// The changes that one manager makes to the runtime.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuntimePatch {
@@ -21,11 +23,9 @@ pub struct RuntimePatch {
     pub manager: String,
 
     /// When the entry last changed; set by the system.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Time>,
 
     /// The changes, in the form of a runtime's specification.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub training_runtime_spec: Option<TrainingRuntimeSpecPatch>,
 }
 
@@ -39,15 +39,14 @@ pub struct TrainingRuntimeSpecPatch {
 }
 
 /// Changes to the JobSet template.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JobSetTemplatePatch {
     /// Labels and annotations to add to the JobSet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<TemplateMetadata>,
 
     /// Changes to the JobSet's specification.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<JobSetSpecPatch>,
 }
 
@@ -78,15 +77,14 @@ pub struct ReplicatedJobPatch {
 }
 
 /// Changes to a job's template.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JobTemplatePatch {
     /// Labels and annotations to add to the Job.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<TemplateMetadata>,
 
     /// Changes to the Job's specification.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<JobSpecPatch>,
 }
 
@@ -100,15 +98,14 @@ pub struct JobSpecPatch {
 }
 
 /// Changes to a pod template.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodTemplatePatch {
     /// Labels and annotations to add to the pods.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<TemplateMetadata>,
 
     /// Fields of the pods, merged into the runtime's: lists by name, other values replaced.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<PodSpecPatch>,
 }
 

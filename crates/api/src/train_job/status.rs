@@ -3,6 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// What is known of a training job.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -59,16 +60,15 @@ pub struct JobStatus {
 }
 
 /// What the training code itself reported of its progress.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TrainerStatus {
     /// How much is done, in percent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100))]
     pub progress_percentage: Option<i32>,
 
     /// How many seconds are left by the code's own estimate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub estimated_remaining_seconds: Option<i32>,
 
@@ -78,7 +78,6 @@ pub struct TrainerStatus {
     pub metrics: Vec<Metric>,
 
     /// When the code reported.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_updated_time: Option<Time>,
 }
 

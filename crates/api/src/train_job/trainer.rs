@@ -4,15 +4,16 @@ use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::MOST_PODS;
 
 /// What the training nodes run, and on how many nodes.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Trainer {
     /// The container image of the training nodes, in place of the runtime's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 500))]
     pub image: Option<String>,
 
@@ -43,17 +44,14 @@ pub struct Trainer {
     pub env: Vec<EnvVar>,
 
     /// How many nodes train together. Without it the runtime decides.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_PODS))]
     pub num_nodes: Option<i32>,
 
     /// The resources of every training node, laid over the runtime's key by key.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources_per_node: Option<ResourceRequirements>,
 
     /// How many processes every node starts: a number, or auto (one per GPU, else one per CPU), cpu
     /// (one per CPU) or gpu (one per GPU) for torch.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         range(min = 1),
         extend("pattern" = "^(auto|cpu|gpu|[1-9][0-9]*)$")

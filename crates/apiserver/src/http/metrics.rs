@@ -24,7 +24,6 @@ struct Latency {
 }
 
 impl Metrics {
-    /// Counts an answered request.
     pub(crate) fn record(&self, verb: &'static str, resource: &str, code: u16, took: Duration) {
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         *requests

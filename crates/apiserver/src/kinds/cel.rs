@@ -14,6 +14,7 @@ mod library;
 mod named;
 mod network;
 mod opaque;
+mod parts;
 mod quantity;
 #[cfg(test)]
 mod tests;
@@ -26,7 +27,6 @@ use serde_json::Value;
 
 use crate::kinds::schema::{Node, Reason};
 
-/// A compiled rule.
 #[derive(Debug)]
 pub(crate) struct Rule {
     source: String,
@@ -45,7 +45,6 @@ pub(crate) struct Rule {
     depth: usize,
 }
 
-/// A rule that does not hold.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Failure<'a> {
     pub(crate) reason: Reason,
@@ -54,7 +53,6 @@ pub(crate) struct Failure<'a> {
     pub(crate) kind: &'static str,
 }
 
-/// Why a rule cannot be compiled.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("compilation failed: {detail}")]

@@ -35,7 +35,6 @@ pub(crate) use error::{FieldError, Reason, summary};
 pub(crate) use node::Node;
 pub(crate) use path::Path;
 
-/// A compiled schema.
 #[derive(Clone, Debug)]
 pub struct Structural {
     root: Arc<Node>,

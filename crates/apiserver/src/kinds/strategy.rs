@@ -29,7 +29,6 @@ pub(crate) struct Strategy {
     pub takes_turns: Option<fn(&Value) -> bool>,
     /// Before admission: completes an object by others.
     pub prepare: fn(&Call, &mut Value, Option<&Value>) -> Result<()>,
-    /// Fills in defaults.
     pub default: fn(&mut Value, Option<&Value>),
     /// Says what is wrong beyond the schema.
     pub validate: fn(&Value, Option<&Value>, &mut Vec<FieldError>),

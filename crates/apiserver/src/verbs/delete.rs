@@ -18,7 +18,6 @@ use crate::store::{Name, Object};
 use crate::tasks::gc;
 use crate::verbs::call::Call;
 
-/// How to delete.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Options {
     pub(crate) uid: Option<String>,

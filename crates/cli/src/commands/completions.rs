@@ -16,7 +16,6 @@ const OF_A_JOB: &str =
 /// The most names that are offered.
 const MOST: &str = "200";
 
-/// The script for a shell.
 pub(crate) fn script(shell: Shell) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "astrago", &mut script);

@@ -191,7 +191,6 @@ fn say(channel: u8, data: &[u8]) -> Message {
     Message::Binary(message.into())
 }
 
-/// How large our terminal is now.
 fn size() -> Message {
     let (width, height) = tcgetwinsize(stdout()).map_or((80, 24), |it| (it.ws_col, it.ws_row));
     let size = json!({ "Width": width, "Height": height });

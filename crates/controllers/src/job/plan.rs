@@ -27,9 +27,7 @@ const MOST_AT_ONCE: usize = 500;
 /// What is to be done about a Job.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// Pods to create.
     pub(crate) create: Vec<Pod>,
-    /// Pods to delete.
     pub(crate) delete: Vec<Arc<Pod>>,
     /// Whether the Job itself is to be deleted.
     pub(crate) expired: bool,

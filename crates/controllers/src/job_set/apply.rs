@@ -20,7 +20,6 @@ use crate::context::{Context, FIELD_MANAGER};
 /// The most Jobs of one set that are created at once.
 const AT_ONCE: usize = 8;
 
-/// Carries out `plan` for `job_set`.
 pub(crate) async fn apply(context: &Context, job_set: &JobSet, plan: &Plan) -> Result<()> {
     let namespace = job_set.namespace().unwrap_or_default();
     if plan.expired {

@@ -19,7 +19,6 @@ use crate::context::Context;
 /// goes on with what the other applied.
 const FIELD_MANAGER: &str = "trainer";
 
-/// Carries out `plan` for `job`.
 pub(crate) async fn apply(context: &Context, job: &TrainJob, plan: &Plan) -> Result<()> {
     let namespace = job.namespace().unwrap_or_default();
     if plan.expired {

@@ -436,7 +436,6 @@ fn surrender(container: &ContainerSpec, identity: Identity) -> Result<()> {
     Ok(())
 }
 
-/// Becomes the program.
 fn execute(
     container: &ContainerSpec,
     argv: &[String],

@@ -563,7 +563,6 @@ fn own_directory(path: &Path, owner: (u32, u32)) -> io::Result<()> {
     chown(path, Some(owner.0), Some(owner.1))
 }
 
-/// What goes wrong with root folders.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum Error {

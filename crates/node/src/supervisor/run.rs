@@ -36,7 +36,6 @@ use crate::sandbox::process::chain;
 use crate::spec::{ContainerSpec, PodSpec, RestartPolicy};
 use crate::state::{ContainerState, State, Status, Terminated};
 
-/// A supervised pod.
 pub(super) struct Supervisor {
     pub(super) pod: PodDir,
     pub(super) spec: PodSpec,
@@ -138,7 +137,6 @@ impl Supervisor {
         })
     }
 
-    /// Runs the pod to its end.
     pub(super) fn run(mut self) -> Result<()> {
         while !self.state.phase.is_finished() {
             self.advance()?;

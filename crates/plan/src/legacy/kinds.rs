@@ -6,7 +6,6 @@ use astrago_api::legacy::{
 };
 use kube::Resource;
 
-/// A kind of v1 job.
 pub trait LegacyKind: LegacyJob + Resource<DynamicType = ()> {
     /// Its row of the table.
     fn framework() -> &'static Framework;
@@ -45,7 +44,6 @@ pub enum Details {
         /// `MXTrain` or `MXTune`.
         job_mode: Option<String>,
     },
-    /// Nothing.
     None,
 }
 

@@ -163,7 +163,6 @@ pub(crate) async fn list(context: &Context, caller: &Caller, filter: &Filter) ->
     })
 }
 
-/// The jobs that are gone.
 fn archived(
     context: &Context,
     caller: &Caller,

@@ -50,7 +50,6 @@ impl Curves {
     }
 }
 
-/// A part of a curve.
 #[derive(Clone, Debug)]
 pub(crate) enum Range {
     Steps(f64, f64),

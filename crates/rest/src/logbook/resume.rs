@@ -37,10 +37,8 @@ pub(super) enum Known {
     },
 }
 
-/// The last lines of a file.
 #[derive(Default)]
 pub(super) struct Recent {
-    /// The newest time in the file.
     newest: Option<Timestamp>,
     /// How often each line near the end occurs, by its digest.
     lines: HashMap<u64, usize>,

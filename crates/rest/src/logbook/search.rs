@@ -11,7 +11,6 @@ use regex::bytes::{Regex, RegexBuilder};
 use super::{Attempt, Logbook};
 use crate::model::{SearchHit, SearchResult};
 
-/// What is looked for.
 pub(crate) enum Query {
     /// These very letters.
     Plain(String),

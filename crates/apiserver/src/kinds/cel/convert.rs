@@ -14,28 +14,10 @@ use crate::kinds::schema::format::Format;
 use crate::kinds::schema::node::Kind;
 
 /// Words that CEL reserves, so that a field of that name is written `__name__`.
+#[rustfmt::skip]
 const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
+    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function",
+    "if", "import", "let", "loop", "package", "namespace", "return", "var", "void", "while",
 ];
 
 /// `value` as a rule sees it, with the fields that it wants to see. At the root only name and generateName of

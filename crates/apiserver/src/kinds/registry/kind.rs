@@ -14,7 +14,6 @@ use crate::kinds::table::Columns;
 use crate::status::Subject;
 use crate::store::{Object, fields};
 
-/// A served kind.
 #[derive(Debug)]
 #[expect(clippy::struct_field_names, reason = "they are Kubernetes' names")]
 pub(crate) struct Kind {
@@ -92,7 +91,6 @@ impl Custom {
         self.is_alone && revision.is_ok_and(|revision| revision > self.revision())
     }
 
-    /// The revision of the definition.
     pub(crate) fn revision(&self) -> u64 {
         self.definition.revision
     }

@@ -81,37 +81,12 @@ impl Format {
 
 /// Go's `1h30m`, or the same in words as go-openapi reads it (`2 days`).
 fn is_duration(text: &str) -> bool {
+    #[rustfmt::skip]
     const UNITS: [&str; 30] = [
-        "ns",
-        "nano",
-        "nanosecond",
-        "nanoseconds",
-        "us",
-        "µs",
-        "micro",
-        "microsecond",
-        "microseconds",
-        "ms",
-        "milli",
-        "millisecond",
-        "milliseconds",
-        "s",
-        "sec",
-        "secs",
-        "second",
-        "seconds",
-        "m",
-        "min",
-        "mins",
-        "minute",
-        "minutes",
-        "h",
-        "hr",
-        "hour",
-        "hours",
-        "d",
-        "day",
-        "days",
+        "ns", "nano", "nanosecond", "nanoseconds", "us", "µs", "micro", "microsecond",
+        "microseconds", "ms", "milli", "millisecond", "milliseconds", "s", "sec", "secs",
+        "second", "seconds", "m", "min", "mins", "minute", "minutes", "h", "hr", "hour", "hours",
+        "d", "day", "days",
     ];
     let mut rest = text.trim_start_matches(['-', '+']);
     if rest == "0" {

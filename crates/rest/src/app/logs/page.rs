@@ -14,12 +14,9 @@ use crate::logbook::{Attempt, Logbook, Placed};
 use crate::model::{LogAttempt, LogPage};
 use crate::world::Key;
 
-/// Which page is wanted.
 #[derive(Debug)]
 pub(crate) enum Where {
-    /// The last lines.
     End,
-    /// What comes before a place.
     Before(Position),
     /// What comes behind it.
     After(Position),
