@@ -8,5 +8,6 @@ mod serve;
 pub mod supervise;
 
 pub use chain::chain;
+pub use connections::until_sent;
 pub use public::is_public;
 pub use serve::{serve, take_descriptors};
