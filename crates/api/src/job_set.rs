@@ -47,7 +47,6 @@ use crate::{MOST_PODS, conditions, labels};
 pub struct JobSetSpec {
     /// The Jobs of the set, in the order in which they are created.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub replicated_jobs: Vec<ReplicatedJob>,
 
     /// How the pods of the set find each other.
@@ -83,10 +82,7 @@ pub struct JobSetSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 50),
-        extend(
-            "x-kubernetes-list-type" = "atomic",
-            "x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "Value is immutable"}]
-        )
+        extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "Value is immutable"}])
     )]
     pub volume_claim_policies: Vec<VolumeClaimPolicy>,
 }
@@ -114,11 +110,7 @@ pub struct ReplicatedJob {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 5),
-        extend(
-            "x-kubernetes-list-type" = "map",
-            "x-kubernetes-list-map-keys" = ["name"],
-            "x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "Value is immutable"}]
-        )
+        extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "Value is immutable"}])
     )]
     pub depends_on: Vec<DependsOn>,
 }

@@ -7,14 +7,14 @@ mod patches;
 mod status;
 mod trainer;
 
-pub use initializer::{DatasetInitializer, Initializer, ModelInitializer};
+pub use initializer::{Initializer, InitializerSource};
 pub use lifetime::InvalidAnnotation;
 pub use overrides::{
     ContainerPatch, PodSpecPatch, PodTemplateOverride, TargetJob, TemplateMetadata,
 };
 pub use patches::{
     JobSetSpecPatch, JobSetTemplatePatch, JobSpecPatch, JobTemplatePatch, PodTemplatePatch,
-    ReplicatedJobPatch, RuntimePatch, TrainingRuntimeSpecPatch,
+    ReplicatedJobPatch, RuntimePatch, TemplatePatch, TrainingRuntimeSpecPatch,
 };
 pub use status::{JobStatus, Metric, TrainJobStatus, TrainerStatus, UpdateTrainJobStatusRequest};
 pub use trainer::Trainer;
@@ -99,16 +99,13 @@ pub struct TrainJobSpec {
     /// Changes to the pod templates of the runtime, applied in order: a later entry wins over an
     /// earlier one. (Kubeflow Trainer v2.1; later versions use runtimePatches.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 128), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = 128))]
     pub pod_template_overrides: Vec<PodTemplateOverride>,
 
     /// Changes to the runtime, one entry per manager, applied in order: a later entry wins over an
     /// earlier one. (Kubeflow Trainer v2.2 and later.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 16),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["manager"])
-    )]
+    #[schemars(length(max = 16))]
     pub runtime_patches: Vec<RuntimePatch>,
 
     /// Whether the job is held: its pods are removed and come back when this is false again.

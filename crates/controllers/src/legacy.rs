@@ -26,7 +26,6 @@ mod restart_policy;
 mod success_policy;
 mod tally;
 
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use astrago_api::legacy::{
@@ -39,7 +38,6 @@ use astrago_plan::legacy::{LegacyKind, TrainingJob};
 use k8s_openapi::NamespaceResourceScope;
 use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
@@ -49,15 +47,7 @@ use crate::{report, status};
 
 /// A kind that this engine runs.
 pub(crate) trait Kind:
-    LegacyKind
-    + Resource<DynamicType = (), Scope = NamespaceResourceScope>
-    + Clone
-    + Debug
-    + Serialize
-    + DeserializeOwned
-    + Send
-    + Sync
-    + 'static
+    LegacyKind + astrago_mirror::Kind + Resource<Scope = NamespaceResourceScope> + Serialize
 {
     /// The shared copy of its objects.
     fn mirror(mirrors: &Mirrors) -> &Mirror<Self>;

@@ -73,7 +73,7 @@ pub(crate) async fn serve(data_dir: PathBuf, target: Target) {
     let listener = match listen(&data_dir) {
         Ok(listener) => listener,
         Err(error) => {
-            tracing::error!(error = %crate::sandbox::process::chain(&error), "pods cannot report progress");
+            tracing::error!(error = %astrago_net::chain(&error), "pods cannot report progress");
             return std::future::pending().await;
         }
     };

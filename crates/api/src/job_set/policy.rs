@@ -30,7 +30,6 @@ pub struct SuccessPolicy {
 
     /// The templates that count; all of them if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub target_replicated_jobs: Vec<String>,
 }
 
@@ -57,7 +56,6 @@ pub struct FailurePolicy {
 
     /// Rules for particular failures; the first that matches decides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub rules: Vec<FailurePolicyRule>,
 }
 
@@ -88,17 +86,14 @@ pub struct FailurePolicyRule {
 
     /// Reasons of the Job's failure that the rule is for; any if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub on_job_failure_reasons: Vec<String>,
 
     /// Regular expressions of the Job's failure message that the rule is for; any if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub on_job_failure_message_patterns: Vec<String>,
 
     /// The templates that the rule is for; all of them if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub target_replicated_jobs: Vec<String>,
 }
 
@@ -175,7 +170,7 @@ pub enum DependsOnStatus {
 pub struct VolumeClaimPolicy {
     /// The claims; each is called {template}-{set} and is mounted where a container names the template.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 50), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = 50))]
     pub templates: Vec<PersistentVolumeClaim>,
 
     /// What becomes of the claims with the set.

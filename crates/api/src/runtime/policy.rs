@@ -58,10 +58,7 @@ pub struct TorchPolicy {
 pub struct EnvInjection {
     /// The containers, by job.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 16),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["jobName"])
-    )]
+    #[schemars(length(max = 16))]
     pub targets: Vec<EnvInjectionTarget>,
 }
 

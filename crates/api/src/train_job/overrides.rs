@@ -16,7 +16,6 @@ use serde_with_macros::skip_serializing_none;
 #[serde(rename_all = "camelCase")]
 pub struct PodTemplateOverride {
     /// The jobs of the runtime whose pods change, by name: usually node.
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub target_jobs: Vec<TargetJob>,
 
     /// Labels and annotations to add to the pods.
@@ -67,47 +66,32 @@ pub struct PodSpecPatch {
 
     /// Taints of machines that the pods tolerate; the list replaces the runtime's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 128), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = 128))]
     pub tolerations: Vec<Toleration>,
 
     /// Volumes of the pods, merged by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 128),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
-    )]
+    #[schemars(length(max = 128))]
     pub volumes: Vec<Volume>,
 
     /// Changes to init containers of the runtime, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 64),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
-    )]
+    #[schemars(length(max = 64))]
     pub init_containers: Vec<ContainerPatch>,
 
     /// Changes to containers of the runtime, by name; the training container is called node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 64),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
-    )]
+    #[schemars(length(max = 64))]
     pub containers: Vec<ContainerPatch>,
 
     /// Conditions that must go away before the pods are scheduled, merged by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 16),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
-    )]
+    #[schemars(length(max = 16))]
     pub scheduling_gates: Vec<PodSchedulingGate>,
 
     /// Secrets with the credentials of image registries, merged by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 64),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
-    )]
+    #[schemars(length(max = 64))]
     pub image_pull_secrets: Vec<LocalObjectReference>,
 
     /// Security attributes of the pods.
@@ -128,18 +112,12 @@ pub struct ContainerPatch {
 
     /// Environment variables, merged by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 128),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
-    )]
+    #[schemars(length(max = 128))]
     pub env: Vec<EnvVar>,
 
     /// Where volumes are mounted in the container, merged by mount path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 128),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["mountPath"])
-    )]
+    #[schemars(length(max = 128))]
     pub volume_mounts: Vec<VolumeMount>,
 
     /// Security attributes of the container.

@@ -38,17 +38,24 @@ pub struct TrainingRuntimeSpecPatch {
     pub template: Option<JobSetTemplatePatch>,
 }
 
-/// Changes to the JobSet template.
+/// Changes to a template.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct JobSetTemplatePatch {
-    /// Labels and annotations to add to the JobSet.
+pub struct TemplatePatch<Spec> {
+    /// Labels and annotations to add.
     pub metadata: Option<TemplateMetadata>,
 
-    /// Changes to the JobSet's specification.
-    pub spec: Option<JobSetSpecPatch>,
+    /// Changes to the specification; in that of a pod, lists are merged by name and other values replaced.
+    pub spec: Option<Spec>,
 }
+
+/// Changes to the JobSet template.
+pub type JobSetTemplatePatch = TemplatePatch<JobSetSpecPatch>;
+/// Changes to a job's template.
+pub type JobTemplatePatch = TemplatePatch<JobSpecPatch>;
+/// Changes to a pod template.
+pub type PodTemplatePatch = TemplatePatch<PodSpecPatch>;
 
 /// Changes to the JobSet's specification.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -56,10 +63,7 @@ pub struct JobSetTemplatePatch {
 pub struct JobSetSpecPatch {
     /// Changes to jobs of the runtime, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 100),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
-    )]
+    #[schemars(length(max = 100))]
     pub replicated_jobs: Vec<ReplicatedJobPatch>,
 }
 
@@ -76,18 +80,6 @@ pub struct ReplicatedJobPatch {
     pub template: Option<JobTemplatePatch>,
 }
 
-/// Changes to a job's template.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct JobTemplatePatch {
-    /// Labels and annotations to add to the Job.
-    pub metadata: Option<TemplateMetadata>,
-
-    /// Changes to the Job's specification.
-    pub spec: Option<JobSpecPatch>,
-}
-
 /// Changes to a Job's specification.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -95,18 +87,6 @@ pub struct JobSpecPatch {
     /// Changes to the pod template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<PodTemplatePatch>,
-}
-
-/// Changes to a pod template.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PodTemplatePatch {
-    /// Labels and annotations to add to the pods.
-    pub metadata: Option<TemplateMetadata>,
-
-    /// Fields of the pods, merged into the runtime's: lists by name, other values replaced.
-    pub spec: Option<PodSpecPatch>,
 }
 
 impl RuntimePatch {

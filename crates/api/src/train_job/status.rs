@@ -12,18 +12,12 @@ use serde_with_macros::skip_serializing_none;
 pub struct TrainJobStatus {
     /// The conditions Suspended, Complete and Failed, as far as they came up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 8),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
-    )]
+    #[schemars(length(max = 8))]
     pub conditions: Vec<Condition>,
 
     /// The child Jobs, counted per job of the runtime.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 100),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
-    )]
+    #[schemars(length(max = 100))]
     pub jobs_status: Vec<JobStatus>,
 
     /// What the training code itself last reported of its progress.
@@ -74,7 +68,7 @@ pub struct TrainerStatus {
 
     /// The latest value of each metric.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = 256))]
     pub metrics: Vec<Metric>,
 
     /// When the code reported.

@@ -19,28 +19,17 @@ pub struct Trainer {
 
     /// The entry point of the training container, in place of the runtime's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 128),
-        inner(length(max = 1_048_576)),
-        extend("x-kubernetes-list-type" = "atomic")
-    )]
+    #[schemars(length(max = 128), inner(length(max = 1_048_576)))]
     pub command: Vec<String>,
 
     /// The arguments of the entry point, in place of the runtime's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 128),
-        inner(length(max = 1_048_576)),
-        extend("x-kubernetes-list-type" = "atomic")
-    )]
+    #[schemars(length(max = 128), inner(length(max = 1_048_576)))]
     pub args: Vec<String>,
 
     /// Environment variables of the training container. They win over the runtime's by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 128),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
-    )]
+    #[schemars(length(max = 128))]
     pub env: Vec<EnvVar>,
 
     /// How many nodes train together. Without it the runtime decides.

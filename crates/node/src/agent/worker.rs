@@ -108,7 +108,7 @@ impl Worker {
                     REFRESH
                 }
                 Err(problem) => {
-                    tracing::warn!(pod = %pod.name_any(), namespace = ?pod.namespace(), error = %crate::sandbox::process::chain(&*problem), "a step of a pod failed");
+                    tracing::warn!(pod = %pod.name_any(), namespace = ?pod.namespace(), error = %astrago_net::chain(&*problem), "a step of a pod failed");
                     let pause = self.retry;
                     self.retry = (self.retry * 2).min(RETRY_MAX);
                     pause
@@ -221,7 +221,7 @@ impl Worker {
                     return Ok(Next::Wait);
                 }
                 if let Err(error) = self.start(pod, state.as_ref()).await {
-                    let message = crate::sandbox::process::chain(&error);
+                    let message = astrago_net::chain(&error);
                     self.node.events.warn(pod, error.event(), &message).await;
                     self.report(pod, state.as_ref(), Some((error.reason(), message)))
                         .await?;
@@ -287,7 +287,7 @@ impl Worker {
             Ok(None) if phase != Some("Running") => return None,
             Ok(None) => "its state file is gone".to_owned(),
             Ok(state) => return state,
-            Err(error) => crate::sandbox::process::chain(&error),
+            Err(error) => astrago_net::chain(&error),
         };
         if !is_terminal(pod) {
             tracing::warn!(pod = %pod.name_any(), namespace = ?pod.namespace(), problem, "a pod is lost");
@@ -399,7 +399,7 @@ impl Worker {
                 asked.unwrap_or_else(|error| Err(launch::Error::Refused(error.to_string())));
             if let Err(error) = asked {
                 // It is killed when its time is over.
-                tracing::warn!(pod = %pod.name_any(), namespace = ?pod.namespace(), error = %crate::sandbox::process::chain(&error), "a supervisor does not hear that its pod is to end");
+                tracing::warn!(pod = %pod.name_any(), namespace = ?pod.namespace(), error = %astrago_net::chain(&error), "a supervisor does not hear that its pod is to end");
                 return Ok(());
             }
             self.node
@@ -550,7 +550,7 @@ pub(super) async fn bury(node: Arc<Node>, dir: PodDir, uid: String) {
         match clean(dir.clone(), uid.clone()).await {
             Ok(()) => break,
             Err(error) if attempt > 100 => {
-                tracing::error!(uid, error = %crate::sandbox::process::chain(&error), "a pod could not be removed");
+                tracing::error!(uid, error = %astrago_net::chain(&error), "a pod could not be removed");
                 break;
             }
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,

@@ -220,7 +220,7 @@ fn launch<const COUNT: usize>(
                 send(
                     &report,
                     &Message::Failed {
-                        message: chain(&error),
+                        message: astrago_net::chain(&error),
                         missing,
                     },
                 );
@@ -527,18 +527,6 @@ fn candidates(program: &str, path: &str) -> Vec<PathBuf> {
     path.split(':')
         .map(|folder| Path::new(if folder.is_empty() { "." } else { folder }).join(program))
         .collect()
-}
-
-/// An error with its causes in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        next = cause.source();
-    }
-    text
 }
 
 /// What goes wrong on the way to a running program.

@@ -19,7 +19,6 @@ use super::{Error, Result, end, launch, take_input};
 use crate::launch::orders::{self, Order};
 use crate::layout::PodDir;
 use crate::sandbox::init::rename;
-use crate::sandbox::process::chain;
 use crate::sandbox::seccomp;
 use crate::sys;
 
@@ -49,7 +48,11 @@ pub(super) fn serve() -> Result<()> {
             Ok(Some(_)) => {}
             Err(error) => {
                 let error = Error::system("create the launcher of a pod")(error);
-                let _ = writeln!(File::from(order.say), "error: {}", chain(&error));
+                let _ = writeln!(
+                    File::from(order.say),
+                    "error: {}",
+                    astrago_net::chain(&error)
+                );
             }
         }
     }
@@ -75,7 +78,7 @@ fn begin(program: &OsStr, path: &Path, order: Order) -> Result<()> {
     if let Some(say) = &mut say {
         let _ = match &result {
             Err(Error::AlreadyRunning) => say.write_all(b"ready\n"),
-            Err(error) => writeln!(say, "error: {}", chain(error)),
+            Err(error) => writeln!(say, "error: {}", astrago_net::chain(error)),
             Ok(()) => Ok(()),
         };
     }

@@ -202,7 +202,7 @@ impl Supervisor {
             } else {
                 Failure::Internal
             };
-            (reason, process::chain(&error))
+            (reason, astrago_net::chain(&error))
         })
     }
 

@@ -32,7 +32,6 @@ use crate::control;
 use crate::layout::PodDir;
 use crate::phase::Phase;
 use crate::sandbox::cgroup::{Group, PodGroup};
-use crate::sandbox::process::chain;
 use crate::spec::{ContainerSpec, PodSpec, RestartPolicy};
 use crate::state::{ContainerState, State, Status, Terminated};
 
@@ -227,7 +226,7 @@ impl Supervisor {
                     exit_code: 128,
                     signal: None,
                     reason: reason.to_owned(),
-                    message: Some(chain(&error)),
+                    message: Some(astrago_net::chain(&error)),
                     started_at: Some(now),
                     finished_at: Timestamp::now(),
                 };

@@ -6,6 +6,7 @@ use axum::Json as Answer;
 use axum::http::HeaderMap;
 use jiff::Timestamp;
 use serde_json::Value;
+use strum::VariantArray as _;
 use utoipa_axum::router::OpenApiRouter;
 
 use super::count;
@@ -105,10 +106,12 @@ async fn list(Call(context, caller): Call, parameters: Parameters) -> Result<Ans
 fn filter(parameters: &Parameters) -> Result<Filter> {
     let text = |name: &str| parameters.text(name).map(str::to_owned);
     let state = parameters.text("state").map(|text| {
-        let known = JobState::ALL
-            .into_iter()
+        let known = JobState::VARIANTS
+            .iter()
+            .copied()
             .find(|state| state.as_str().eq_ignore_ascii_case(text));
-        let all = JobState::ALL.map(JobState::as_str).join(", ");
+        let all = JobState::VARIANTS.iter().map(|state| state.as_str());
+        let all = all.collect::<Vec<_>>().join(", ");
         known.ok_or_else(|| Error::invalid("state", format!("must be one of {all}, not {text:?}")))
     });
     Ok(Filter {
