@@ -197,14 +197,14 @@ impl Builder<'_> {
         if self.identity != Identity::Range {
             return None;
         }
-        let namespace = super::process::user_namespace(|pid| self.identity.apply(pid)).ok()?;
+        let namespace = super::process::containers_namespace().ok()?;
         // Mounted where only this process and the container see it, so all may use the same place.
         let place = self.pod.skeletons().join("lower").join(name);
         let map = |(index, layer): (usize, &PathBuf)| {
             let at = place.join(index.to_string());
             fs::create_dir_all(&at).ok()?;
             let source = mounts::source(layer).ok()?;
-            let mapped = mounts::mapped(&source, &namespace).ok()?;
+            let mapped = mounts::mapped(&source, namespace).ok()?;
             Tree::open(&at, self.owner)
                 .ok()?
                 .attach(&mapped, Path::new("/"))
