@@ -293,3 +293,16 @@ impl Node {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn python_is_asked_again_after_it_has_failed_and_not_after_it_has_answered() {
+        let (image, broken) = (HostImage::default(), Some(Path::new("/bin/false")));
+        image.get(broken).await.unwrap_err();
+        let found = image.get(None).await.unwrap().clone();
+        assert_eq!(image.get(broken).await.unwrap(), &found);
+    }
+}

@@ -3,6 +3,8 @@
 //! Runs in a mount namespace of its own in the setup user namespace, right before the container is
 //! cloned from it: whatever is mounted here goes away with the container.
 
+mod beginning;
+
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
@@ -12,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use nix::mount::MsFlags;
 
+use self::beginning::{FOLDERS, Made, beginning, is_covered};
 use super::identity::Identity;
 use super::mounts::{self, Tree};
 use crate::spec::{ContainerSpec, Mount, Root};
@@ -20,22 +23,6 @@ use crate::sys::{NO_DEVICES, NO_EXECUTE, NO_SETUID, READ_ONLY};
 /// The host's folders that make up the host image. Links among them are copied as links.
 pub(crate) const SYSTEM: &[&str] = &[
     "bin", "etc", "lib", "lib32", "lib64", "libx32", "nix", "opt", "sbin", "usr",
-];
-
-/// Folders that programs expect, with their modes.
-const FOLDERS: &[(&str, u32)] = &[
-    ("tmp", 0o1777),
-    ("var", 0o755),
-    ("var/tmp", 0o1777),
-    ("proc", 0o755),
-    ("sys", 0o755),
-    ("dev", 0o755),
-    ("run", 0o755),
-    ("home", 0o755),
-    ("var/log", 0o755),
-    ("var/cache", 0o755),
-    ("var/lib", 0o755),
-    ("root", 0o700),
 ];
 
 /// Size of `/dev/shm` where the pod says nothing.
@@ -197,14 +184,14 @@ impl Builder<'_> {
         if self.identity != Identity::Range {
             return None;
         }
-        let namespace = super::process::user_namespace(|pid| self.identity.apply(pid)).ok()?;
+        let namespace = super::process::containers_namespace().ok()?;
         // Mounted where only this process and the container see it, so all may use the same place.
         let place = self.pod.skeletons().join("lower").join(name);
         let map = |(index, layer): (usize, &PathBuf)| {
             let at = place.join(index.to_string());
             fs::create_dir_all(&at).ok()?;
             let source = mounts::source(layer).ok()?;
-            let mapped = mounts::mapped(&source, &namespace).ok()?;
+            let mapped = mounts::mapped(&source, namespace).ok()?;
             Tree::open(&at, self.owner)
                 .ok()?
                 .attach(&mapped, Path::new("/"))
@@ -483,49 +470,6 @@ impl Builder<'_> {
         crate::sys::mount_attributes(&mounts::descriptor(&detached), attributes, false)?;
         tree.attach(&detached, target)
     }
-}
-
-/// Something that containers begin with, by its path below their root.
-#[derive(Debug, PartialEq, Eq, Hash)]
-enum Made {
-    Folder(PathBuf, u32),
-    Link(PathBuf, PathBuf),
-}
-
-/// What is in the root folder of every container with the host's system: what programs expect, and places for the
-/// host's folders and for those of Python. What a pod mounts besides is not among it: there is no end to what that can be.
-fn beginning(read_only: &[PathBuf]) -> Vec<Made> {
-    let mut all: Vec<Made> = FOLDERS
-        .iter()
-        .map(|(path, mode)| Made::Folder(path.into(), *mode))
-        .collect();
-    for name in SYSTEM {
-        let host = Path::new("/").join(name);
-        if let Ok(to) = fs::read_link(&host) {
-            all.push(Made::Link(name.into(), to));
-        } else if host.is_dir() {
-            all.push(Made::Folder(name.into(), 0o755));
-        }
-    }
-    for path in read_only.iter().filter(|path| !is_covered(path)) {
-        let below = path.strip_prefix("/").unwrap_or(path);
-        let mut above: Vec<&Path> = below.ancestors().collect();
-        above.reverse();
-        for folder in above {
-            let is_new = |made: &Made| !matches!(made, Made::Folder(known, _) if known == folder);
-            if folder != Path::new("") && all.iter().all(is_new) {
-                all.push(Made::Folder(folder.to_owned(), 0o755));
-            }
-        }
-    }
-    all
-}
-
-/// Whether a folder of Python's is shown with one of the host's system.
-fn is_covered(path: &Path) -> bool {
-    SYSTEM
-        .iter()
-        .any(|name| path.starts_with(Path::new("/").join(name)))
 }
 
 /// Nothing can be seen in it.
