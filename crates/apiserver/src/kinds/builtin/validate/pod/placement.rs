@@ -164,7 +164,7 @@ fn topology_key(of: &Value, detail: &str, at: &str, errors: &mut Vec<FieldError>
 
 fn spread(one: &Value, at: &str, errors: &mut Vec<FieldError>) {
     const CHOICES: [&str; 2] = ["DoNotSchedule", "ScheduleAnyway"];
-    if !one["maxSkew"].as_i64().is_some_and(|skew| skew > 0) {
+    if one["maxSkew"].as_i64().is_none_or(|skew| skew <= 0) {
         let at = format!("{at}.maxSkew");
         errors.push(FieldError::invalid(
             at,
