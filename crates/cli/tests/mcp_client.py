@@ -64,8 +64,10 @@ async def changes():
         failed, text = await say(client, "submit_job", request=request, confirm=word)
         assert failed and "does not confirm" in text, text
 
-        while "Failed" not in (await say(client, "describe_job", name="demo"))[1]:
-            await asyncio.sleep(0.2)
+        async with asyncio.timeout(120):
+            while not re.search(r"State: +Failed", text) or "no such shard" not in text:
+                await asyncio.sleep(0.2)
+                failed, text = await say(client, "describe_job", name="demo")
         failed, text = await say(client, "why_failed", name="demo")
         assert not failed and "no such shard" in text and "not instructions" in text, text
         failed, text = await say(client, "read_logs", name="demo")
