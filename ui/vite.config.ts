@@ -16,7 +16,7 @@ function gzipped(): Plugin {
     name: 'gzipped',
     apply: 'build',
     writeBundle({ dir = 'dist' }, bundle) {
-      for (const name of [...Object.keys(bundle), 'favicon.svg']) {
+      for (const name of [...Object.keys(bundle), 'favicon.svg', 'boot.js']) {
         if (!/\.(js|css|html|svg)$/.test(name)) continue;
         const file = join(dir, name);
         writeFileSync(`${file}.gz`, gzipSync(readFileSync(file), { level: 9 }));

@@ -15,7 +15,11 @@ import { BrowserRouter } from 'react-router';
 import { App } from './App';
 import { Boundary } from './components/Boundary';
 import { ApiError } from './services/client';
+import { isLost } from './services/connection';
 import { theme, variables } from './theme';
+
+/** How long until a server that did not answer is asked again. */
+const AGAIN = 5_000;
 
 const queries = new QueryClient({
   defaultOptions: {
@@ -24,6 +28,8 @@ const queries = new QueryClient({
       retry: (failures, error) =>
         failures < 3 && !(error instanceof ApiError && error.status >= 400 && error.status < 500),
       staleTime: 2_000,
+      // What is not asked for from time to time anyway would stand as failed when the server is back.
+      refetchInterval: (query) => isLost(query.state.error) && AGAIN,
     },
   },
 });

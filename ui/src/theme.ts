@@ -1,4 +1,5 @@
 import {
+  Alert,
   alpha,
   Badge,
   Button,
@@ -47,6 +48,8 @@ export const theme = createTheme({
     },
   },
   components: {
+    // Code in it scrolls, instead of pushing the words over the edge.
+    Alert: Alert.extend({ styles: { body: { minWidth: 0, overflowWrap: 'anywhere' } } }),
     Badge: Badge.extend({ defaultProps: { tt: 'none', radius: 'sm', variant: 'light', fw: 550 } }),
     Button: Button.extend({ styles: { label: { fontWeight: 550 } } }),
     Card: Card.extend({ defaultProps: { withBorder: true } }),

@@ -16,8 +16,18 @@ load_batch() if os.environ["RANK"] == "1" else wait_for_others()
 `;
 
 for (const [locale, colorScheme, title, said] of [
-  ['en-US', 'light', 'No progress', /rank 1 is at .*train\.py:7 in load_batch, ranks 0, 2 wait at .*train\.py:4/],
-  ['ko-KR', 'dark', '학습이 더 나아가지 않습니다', /1번 랭크가 .*train\.py:7의 load_batch에 있어 나머지가 기다립니다/],
+  [
+    'en-US',
+    'light',
+    'No progress',
+    /rank 1 is at .*train\.py:7 in load_batch, ranks 0, 2 wait at .*train\.py:4/,
+  ],
+  [
+    'ko-KR',
+    'dark',
+    '학습이 더 나아가지 않습니다',
+    /1번 랭크가 .*train\.py:7의 load_batch에 있어 나머지가 기다립니다/,
+  ],
 ] as const) {
   test.describe(locale, () => {
     test.use({ locale, colorScheme });

@@ -68,6 +68,30 @@ test('a page that cannot be loaded is explained, and comes by itself when the se
   await context.close();
 });
 
+for (const [locale, colorScheme, said] of [
+  ['en-US', 'light', 'The page could not be loaded.'],
+  ['ko-KR', 'dark', '페이지를 불러오지 못했습니다.'],
+] as const)
+  test(`a page that does not even begin is explained, and comes by itself: ${locale}`, async ({
+    browser,
+    server,
+  }) => {
+    const context = await browser.newContext({ baseURL: server.origin, locale, colorScheme });
+    const page = await context.newPage();
+    await signIn(page, server.token);
+    // One part of what everything is made of, and then the server itself.
+    await page.route(/\/assets\/index-.*\.js/, (route) => route.abort());
+    let away = true;
+    await page.route('**/', (route) => (away ? route.abort() : route.continue()));
+    await page.goto('/jobs');
+    await expect(page.locator('[data-broken=broken]')).toContainText(said);
+    await expectAccessible(page);
+    await page.unroute(/\/assets\/index-.*\.js/);
+    away = false;
+    await expect(page.getByRole('heading', { level: 2 })).toBeVisible();
+    await context.close();
+  });
+
 test('a newer page on the server is loaded once, and a broken one is not loaded for ever', async ({
   browser,
   server,

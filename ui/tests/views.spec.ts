@@ -204,6 +204,25 @@ test('details show the environment, volumes and command as they were typed, and 
   await server.call('DELETE', '/api/trainjob/has-settings?namespace=default');
 });
 
+test('jobs that were found one after the other are compared', async ({ app: page, server }) => {
+  for (const name of ['apple-tree', 'birch-tree'])
+    await server.call('POST', '/api/trainjob/create', job(name, script(3, 0), { suspend: true }));
+  await page.goto('/jobs?q=apple-tree');
+  await page.getByRole('checkbox', { name: 'Select apple-tree' }).check();
+  await page.getByRole('textbox', { name: 'Name, owner, tag or message' }).fill('birch-tree');
+  await page.getByRole('checkbox', { name: 'Select birch-tree' }).check();
+  const bar = page.getByRole('group', { name: '2 jobs selected' });
+  await expect(bar).toContainText('1 of them is not in view');
+  // What cannot be seen is not deleted unnoticed.
+  await bar.getByRole('button', { name: 'Delete' }).click();
+  await expect(page.getByRole('dialog')).toContainText('1 of them is not in view.');
+  await page.getByRole('dialog').getByText('Cancel').click();
+  await bar.getByRole('link', { name: 'Compare' }).click();
+  await expect(page.getByRole('columnheader').getByRole('link')).toHaveText(['apple-tree', 'birch-tree']);
+  for (const name of ['apple-tree', 'birch-tree'])
+    await server.call('DELETE', `/api/trainjob/${name}?namespace=default`);
+});
+
 test('three jobs are compared, and what sets them apart is marked', async ({ app: page, server }) => {
   for (const [index, batch] of ['32', '64', '64'].entries())
     await server.call(
@@ -222,7 +241,9 @@ test('three jobs are compared, and what sets them apart is marked', async ({ app
   for (const index of [0, 1, 2])
     await page.getByRole('checkbox', { name: `Select of-three-${index}` }).check();
   await page.getByRole('link', { name: 'Compare' }).click();
-  await expect(page.getByRole('columnheader').getByRole('link')).toHaveText(ids.map((id) => id.split('/')[1] ?? ''));
+  await expect(page.getByRole('columnheader').getByRole('link')).toHaveText(
+    ids.map((id) => id.split('/')[1] ?? ''),
+  );
   const batch = page.locator('tr[data-setting="$BATCH"]');
   await expect(batch).toHaveAttribute('data-differs', 'true');
   await expect(batch.getByRole('cell')).toHaveText(['32', '64', '64']);

@@ -9,6 +9,7 @@ mod serve;
 pub mod supervise;
 
 pub use chain::chain;
+pub use connections::until_sent;
 pub use exposition::Exposition;
 pub use public::is_public;
 pub use serve::{serve, take_descriptors};

@@ -206,6 +206,9 @@ pub struct Probe {
     pub timeout_seconds: u64,
     pub success_threshold: u32,
     pub failure_threshold: u32,
+    /// What a container has to end that fails it, instead of the pod's time.
+    #[serde(default)]
+    pub grace_seconds: Option<u64>,
 }
 
 /// What a probe or a lifecycle hook does.

@@ -48,6 +48,9 @@ pub struct ContainerState {
     pub started: bool,
     #[serde(default)]
     pub ready: bool,
+    /// What the last probe said that failed, until one of its kind succeeds; for events.
+    #[serde(default)]
+    pub unhealthy: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -193,7 +196,7 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// The same; what is not `kept` may be gone or empty after the power failed, if there was nothing before.
-fn put(path: &Path, content: &[u8], kept: bool) -> io::Result<()> {
+pub(crate) fn put(path: &Path, content: &[u8], kept: bool) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let draft = path.with_file_name(name);

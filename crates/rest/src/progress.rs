@@ -50,6 +50,10 @@ pub(crate) struct Reader {
     step: Option<f64>,
     steps: Option<f64>,
     percent: Option<f64>,
+    /// Where the epoch before ended, and what its steps come after, where each epoch counts from its beginning and never
+    /// says how far.
+    ended: Option<f64>,
+    before: f64,
     /// What the lines before belong to.
     within: Within,
     /// The first and the latest moment at which the share done was known, for the time left.
@@ -103,12 +107,24 @@ impl Reader {
         }
         if reading.epoch.is_some() && reading.epoch != self.epoch {
             // A new epoch begins at its first step, unless the line says otherwise.
+            let ended = self.step.map(|step| self.before + step);
+            let later = reading.epoch > self.epoch;
+            (self.ended, self.before) = (ended.filter(|_| later), 0.0);
             (self.step, self.percent) = (None, None);
         }
         self.epoch = reading.epoch.or(self.epoch);
         self.epochs = reading.epochs.or(self.epochs);
         self.step = reading.step.or(self.step);
         self.steps = reading.steps.or(self.steps);
+        if let (Some(ended), Some(step)) = (self.ended, reading.step) {
+            // Steps that go on counting through the epochs need no help.
+            self.before = if step > ended {
+                0.0
+            } else {
+                ended + 1.0 - step
+            };
+            self.ended = None;
+        }
         self.percent = reading
             .percent
             .or(self.percent.filter(|_| reading.step.is_none()));
@@ -187,7 +203,7 @@ impl Reader {
             (Some(epoch), Some(step), Some(steps)) if epoch.fract() == 0.0 => {
                 Some((epoch - 1.0).max(0.0) * steps + step)
             }
-            (_, Some(step), _) => Some(step),
+            (_, Some(step), _) => Some(self.before + step),
             (Some(epoch), None, _) => Some(epoch),
             _ => None,
         }

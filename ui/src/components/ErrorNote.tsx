@@ -2,22 +2,15 @@ import { Alert, Button, Group, List, Text } from '@mantine/core';
 import { IconAlertCircle } from '@tabler/icons-react';
 import { useTranslation } from 'react-i18next';
 
-import { useRefusal } from '@/libs/saying';
-import { ApiError, UNREACHABLE } from '@/services/client';
+import { useProblem, useRefusal } from '@/libs/saying';
+import { ApiError } from '@/services/client';
 
 /** What went wrong, which fields, and what to do about it. */
 export function ErrorNote({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
-  const { t, i18n } = useTranslation();
+  const { t } = useTranslation();
   const refused = useRefusal();
+  const problem = useProblem();
   const api = error instanceof ApiError ? error : undefined;
-  const message =
-    api?.status === UNREACHABLE
-      ? t('login.unreachable')
-      : i18n.language !== 'en' && i18n.exists(`error.code.${api?.code ?? ''}`)
-        ? t(`error.code.${api?.code ?? ''}` as 'error.code.not_found')
-        : error instanceof Error
-          ? error.message
-          : String(error);
   // The fields say it themselves; the message would only repeat the first of them.
   const fields = api?.fields ?? [];
   return (
@@ -27,7 +20,7 @@ export function ErrorNote({ error, onRetry }: { error: unknown; onRetry?: () => 
       title={fields.length > 0 ? t('error.code.invalid_request') : t('error.title')}
       role="alert"
     >
-      {fields.length === 0 && <Text size="sm">{message}</Text>}
+      {fields.length === 0 && <Text size="sm">{problem(error)}</Text>}
       {fields.length > 0 && (
         <List size="sm">
           {fields.map((field) => (

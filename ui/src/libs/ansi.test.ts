@@ -35,4 +35,27 @@ describe('ansi', () => {
     expect(plain(`${ESC}[38;5;208mx${ESC}[2Ky\r`)).toBe('xy');
     expect(pieces(`${ESC}[38;2;1;2;3;1mx`)).toEqual([{ text: 'x', bold: true }]);
   });
+
+  it.each([
+    ['a hidden cursor', `${ESC}[?25lx${ESC}[?25h`, 'x'],
+    [
+      'a link, ended as most programs do',
+      `see ${ESC}]8;;http://here/${ESC}\\docs${ESC}]8;;${ESC}\\!`,
+      'see docs!',
+    ],
+    ['a title', `${ESC}]0;training\u0007x`, 'x'],
+    ['a character set', `${ESC}(Bx${ESC})0`, 'x'],
+    ['an image', `${ESC}Pq#0;2;0;0;0~-${ESC}\\x`, 'x'],
+    ['a sequence that the end cut short', `x${ESC}[31`, 'x'],
+    ['a link that the end cut short', `x${ESC}]8;;http://`, 'x'],
+    ['an escape alone', `x${ESC}`, 'x'],
+  ])('shows nothing of %s', (_, line, want) => {
+    expect(plain(line)).toBe(want);
+  });
+
+  it('reads parameters behind colons', () => {
+    expect(pieces(`${ESC}[38:5:1mx${ESC}[0m`)).toEqual([{ text: 'x', color: 'red' }]);
+    expect(pieces(`${ESC}[38:2::1:2:3m${ESC}[4:3mx`)).toEqual([{ text: 'x', underline: true }]);
+    expect(pieces(`${ESC}[4:0mx`)).toEqual([{ text: 'x' }]);
+  });
 });

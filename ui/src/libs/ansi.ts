@@ -1,4 +1,4 @@
-/** Splits a line with ANSI colour codes into styled pieces. Unknown codes are dropped, never shown. */
+/** Splits a line with ANSI colour codes into styled pieces. What else a terminal would obey is dropped, never shown. */
 export interface Piece {
   text: string;
   color?: string;
@@ -14,7 +14,18 @@ type Style = Omit<Piece, 'text'>;
 
 const COLORS = ['gray', 'red', 'green', 'yellow', 'blue', 'grape', 'cyan', 'gray'];
 
-const SEQUENCE = /\u001b\[([0-9;]*)([A-Za-z])|\u001b\][^\u0007]*\u0007|\u001b[@-Z\\-_]/g;
+/**
+ * What ECMA-48 says a terminal does not print: control sequences (`ESC [`), strings such as titles and links up to their
+ * end (BEL or `ESC \\`), and every other escape. One that the end of the line cut short is none of the text either.
+ */
+const SEQUENCE = new RegExp(
+  [
+    '\u001b\\[([0-?]*)[ -/]*(?:([@-~])|$)',
+    '\u001b[\\]PX^_][^\u0007\u001b]*(?:\u0007|\u001b\\\\|$)',
+    '\u001b[ -/]*[0-~]?',
+  ].join('|'),
+  'g',
+);
 
 export function pieces(line: string): Piece[] {
   const shown = lastWritten(line);
@@ -65,9 +76,17 @@ function push(result: Piece[], text: string, style: Style) {
   if (text !== '') result.push({ text, ...style });
 }
 
+/** A code, which may have its own parameters behind colons: of colours only those of the palette are known. */
+function numbersOf(code: string): number[] {
+  const [first = 0, ...own] = code.split(':').map(Number);
+  if (own.length === 0) return [first];
+  if ([38, 48, 58].includes(first)) return own[0] === 5 ? [first, 5, own[1] ?? 16] : [];
+  return own[0] === 0 ? [] : [first];
+}
+
 function applied(style: Style, codes: string): Style {
   let next = { ...style };
-  const numbers = codes === '' ? [0] : codes.split(';').map(Number);
+  const numbers = codes === '' ? [0] : codes.split(';').flatMap(numbersOf);
   for (let i = 0; i < numbers.length; i++) {
     const code = numbers[i] ?? 0;
     if (code === 0) next = {};
@@ -83,7 +102,7 @@ function applied(style: Style, codes: string): Style {
     else if (code >= 30 && code <= 37) next.color = COLORS[code - 30];
     else if (code >= 90 && code <= 97) next.color = COLORS[code - 90];
     else if (code === 39) delete next.color;
-    else if (code === 38 || code === 48) {
+    else if (code === 38 || code === 48 || code === 58) {
       // 38;5;n and 38;2;r;g;b: the first sixteen are the colours above, the others are skipped whole.
       const index = numbers[i + 1] === 5 ? (numbers[i + 2] ?? 16) : 16;
       if (code === 38 && index < 16) next.color = COLORS[index % 8];

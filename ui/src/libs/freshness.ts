@@ -6,7 +6,7 @@ const ENOUGH = 60_000;
 
 /** The script that a page begins with; its name has a digest of its content. */
 export function entryOf(html: string): string | undefined {
-  return /<script[^>]* src="([^"]+)"/.exec(html)?.[1];
+  return /<script type="module"[^>]* src="([^"]+)"/.exec(html)?.[1];
 }
 
 export async function freshness(): Promise<'same' | 'newer' | 'away'> {

@@ -2,7 +2,7 @@ import { useCallback } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { amounts, quantity } from '@/libs/amounts';
-import type { Refused, Schemas } from '@/services/client';
+import { ApiError, type Refused, type Schemas, UNREACHABLE } from '@/services/client';
 
 /** What the server says in a sentence of its own, and for programs as a code with its words and numbers. */
 export interface Said {
@@ -111,6 +111,20 @@ export function useHint() {
       const key = `hint.${said.cause?.code ?? ''}`;
       if (!i18n.exists(key)) return said.hint == null ? undefined : asSentence(said.hint);
       return (t as unknown as Translate)(key);
+    },
+    [t, i18n],
+  );
+}
+
+/** What went wrong, in the reader's language as far as the server says it by a code. */
+export function useProblem() {
+  const { t, i18n } = useTranslation();
+  return useCallback(
+    (error: unknown): string => {
+      if (error instanceof ApiError && error.status === UNREACHABLE) return t('login.unreachable');
+      const key = `error.code.${error instanceof ApiError ? error.code : ''}`;
+      if (i18n.language !== 'en' && i18n.exists(key)) return (t as unknown as Translate)(key);
+      return error instanceof Error ? asSentence(error.message) : String(error);
     },
     [t, i18n],
   );

@@ -21,6 +21,11 @@ export class ApiError extends Error {
 
 export const UNREACHABLE = 0;
 
+/** Whether there is nothing of the name that was asked for, or can be: an address may have any in it. */
+export function isMissing(error: unknown): boolean {
+  return error instanceof ApiError && (error.status === 404 || error.status === 422);
+}
+
 /** Called when the session is over, so that the page can ask to sign in. */
 let onSignedOut = () => {};
 export function whenSignedOut(handler: () => void) {

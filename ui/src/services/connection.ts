@@ -15,6 +15,7 @@ export function useConnection(): boolean {
   );
 }
 
-function isLost(error: unknown): boolean {
+/** Whether it was no answer of the server. */
+export function isLost(error: unknown): boolean {
   return error instanceof ApiError && (error.status === UNREACHABLE || error.status >= 502);
 }

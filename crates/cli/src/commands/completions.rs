@@ -11,7 +11,7 @@ use crate::output;
 
 /// The commands that take the name of a job first.
 const OF_A_JOB: &str =
-    "job|logs|metrics|events|shell|exec|port-forward|delete|suspend|resume|restart|code";
+    "job|logs|metrics|events|stacks|shell|exec|port-forward|delete|suspend|resume|restart|code";
 
 /// The most names that are offered.
 const MOST: &str = "200";

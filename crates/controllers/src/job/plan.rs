@@ -211,6 +211,10 @@ fn conclude(
     set(status, last, true, &verdict.reason, &verdict.message, now);
     let subject = reference(&*job.object);
     if verdict.success {
+        // One that has nothing to do ends before it could begin.
+        if !job.suspended {
+            status.start_time.get_or_insert_with(|| stamp(now));
+        }
         status.completion_time = Some(stamp(now));
         plan.notices
             .push(Notice::normal(subject, "Completed", "Job completed"));

@@ -174,7 +174,7 @@ impl Worker {
             }
             (Some(_), _) => {
                 self.report(pod, state.as_ref(), None).await?;
-                self.tell_of_back_offs(pod, state.as_ref()).await;
+                self.tell_of_trouble(pod, state.as_ref()).await;
                 if !finished {
                     self.set_deadline(pod).await?;
                     self.refresh(pod).await?;
@@ -238,9 +238,13 @@ impl Worker {
         }
     }
 
-    async fn tell_of_back_offs(&self, pod: &Pod, state: Option<&State>) {
+    /// Containers that wait before they are started again, and those that a probe finds ill.
+    async fn tell_of_trouble(&self, pod: &Pod, state: Option<&State>) {
         let containers = state.iter().flat_map(|state| state.all());
         for container in containers {
+            if let Some(note) = &container.unhealthy {
+                self.node.events.warn(pod, "Unhealthy", note).await;
+            }
             if matches!(&container.status, Status::Waiting { reason, .. } if reason == "CrashLoopBackOff")
             {
                 let (name, namespace) = (pod.name_any(), pod.namespace().unwrap_or_default());

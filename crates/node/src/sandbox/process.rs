@@ -17,6 +17,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use nix::fcntl::OFlag;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -182,6 +183,17 @@ impl Spaces {
 fn hide() -> Result<()> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(Error::system("hide from the container"))
+}
+
+/// The user namespace with the ids of every container, for mounts that map owners. The launcher makes it, and its copies
+/// have it; whoever is no copy makes one for itself.
+pub(crate) fn containers_namespace() -> io::Result<&'static OwnedFd> {
+    static MADE: OnceLock<OwnedFd> = OnceLock::new();
+    if let Some(made) = MADE.get() {
+        return Ok(made);
+    }
+    let made = user_namespace(|pid| Identity::Range.apply(pid))?;
+    Ok(MADE.get_or_init(|| made))
 }
 
 /// A user namespace with the ids that `apply` gives it, for mounts that map owners.

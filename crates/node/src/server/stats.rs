@@ -1,13 +1,15 @@
 //! `/stats/summary` for those who know kubelets, `/metrics` for Prometheus.
 
+use std::sync::Arc;
+
 use astrago_net::Exposition;
 use axum::Json;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use super::pods::{Identity, specs};
-use super::{Error, Options, Result, State};
+use super::pods::Identity;
+use super::{Error, Result, Server, State};
 use crate::gpu;
 use crate::metrics::{ContainerSample, PodSample};
 
@@ -98,10 +100,11 @@ pub(super) async fn prometheus(axum::extract::State(options): State) -> Result<R
     Ok(([(header::CONTENT_TYPE, media)], out.into_text()).into_response())
 }
 
-async fn samples(options: &Options) -> Result<Vec<(Identity, PodSample)>> {
-    let samples = options.collector.pods().await;
-    let specs = specs(&options.data_dir).map_err(Error::Pods)?;
-    Ok(specs
+async fn samples(server: &Server) -> Result<Vec<(Arc<Identity>, PodSample)>> {
+    let samples = server.collector.pods().await;
+    let pods = server.identities.find(&server.data_dir, |_| true);
+    Ok(pods
+        .map_err(Error::Pods)?
         .into_iter()
         .filter_map(|(_, spec)| {
             let sample = samples.get(&spec.uid)?.clone();

@@ -18,7 +18,9 @@ use nix::unistd::{dup2_stderr, setsid};
 use super::{Error, Result, end, launch, take_input};
 use crate::launch::orders::{self, Order};
 use crate::layout::PodDir;
+use crate::sandbox::identity::Identity;
 use crate::sandbox::init::rename;
+use crate::sandbox::process::containers_namespace;
 use crate::sandbox::seccomp;
 use crate::sys;
 
@@ -35,6 +37,10 @@ pub(super) fn serve() -> Result<()> {
         &[program.as_bytes(), b"supervise", b"--launcher"],
     );
     seccomp::programs()?;
+    if Identity::has_range() {
+        // Where it cannot be had, each copy says so of itself.
+        let _ = containers_namespace();
+    }
     sys::leave_children(true).map_err(Error::system("leave its children alone"))?;
     while let Some((path, order)) =
         orders::receive(&socket).map_err(Error::system("hear from the agent"))?

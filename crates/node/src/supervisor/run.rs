@@ -117,7 +117,8 @@ impl Supervisor {
             opened.ok()
         });
         let storage = Storage::new(spec.storage.clone());
-        let mut supervisor = Self {
+        // Not written down yet: until a container is started nothing has happened that anybody must know of.
+        Ok(Self {
             pod,
             spec,
             state,
@@ -132,9 +133,7 @@ impl Supervisor {
             listener,
             relay,
             storage,
-        };
-        supervisor.save()?;
-        Ok(supervisor)
+        })
     }
 
     pub(super) fn run(mut self) -> Result<()> {
@@ -297,8 +296,8 @@ impl Supervisor {
     }
 
     /// Stops one container, which its restart policy may bring back.
-    pub(super) fn restart(&mut self, which: Which, reason: &str) {
-        let grace = Duration::from_secs(self.spec.grace_seconds);
+    pub(super) fn restart(&mut self, which: Which, reason: &str, grace: Option<u64>) {
+        let grace = Duration::from_secs(grace.unwrap_or(self.spec.grace_seconds));
         if let Some(live) = self.live.get_mut(&which)
             && !live.stopping
         {
@@ -411,7 +410,9 @@ impl Supervisor {
                         live.ask();
                     }
                 }
-                Hook::PostStart if code != 0 => self.restart(which, "failed postStart hook"),
+                Hook::PostStart if code != 0 => {
+                    self.restart(which, "failed postStart hook", None);
+                }
                 Hook::PostStart => {}
             }
             return;

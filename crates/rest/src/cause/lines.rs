@@ -181,7 +181,7 @@ const RULES: &[Rule] = &[
     Rule {
         words: &["SyntaxError:", "IndentationError:", "TabError:"],
         kind: FailureKind::SyntaxError,
-        what: |line| format!("could not be read by Python: {line}"),
+        what: |line| format!("is not valid Python: {line}"),
         hint: None,
         code: "syntax_error",
         text: Some(""),
@@ -211,7 +211,7 @@ const RULES: &[Rule] = &[
             "non-finite",
         ],
         kind: FailureKind::PythonException,
-        what: |line| format!("calculated with numbers that are no longer finite: {line}"),
+        what: |line| format!("computed values that are NaN or infinite: {line}"),
         hint: Some("lower the learning rate, clip gradients, and look for bad values in the data"),
         code: "not_finite",
         text: Some(""),
@@ -221,7 +221,7 @@ const RULES: &[Rule] = &[
     Rule {
         words: &["No space left on device"],
         kind: FailureKind::DiskFull,
-        what: |_| "found no space left to write to".to_owned(),
+        what: |_| "ran out of disk space".to_owned(),
         hint: Some("write to a volume with more room; for /dev/shm add a volume with memory"),
         code: "disk_full",
         text: None,
@@ -272,7 +272,7 @@ const RULES: &[Rule] = &[
             "The client socket has failed to connect",
         ],
         kind: FailureKind::RendezvousFailed,
-        what: |_| "could not meet the other workers at the start".to_owned(),
+        what: |_| "could not connect to the other workers at the start".to_owned(),
         hint: Some(
             "all workers must start and use the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE",
         ),

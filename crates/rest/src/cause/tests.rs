@@ -161,7 +161,7 @@ const LOGS: [(&str, &str); 5] = [
 #[case(
     "nan",
     FailureKind::PythonException,
-    "no longer finite: ValueError: loss is nan",
+    "NaN or infinite: ValueError: loss is nan",
     false
 )]
 #[case("refused", FailureKind::PythonException, "Connection refused", false)]

@@ -167,7 +167,7 @@ fn check_arguments(asked: &CreateRequest, mistakes: &mut Mistakes) {
     if asked.arguments.iter().map(String::len).sum::<usize>() > MAX_ARGUMENT_BYTES {
         mistakes.push(
             "arguments",
-            format!("may have {MAX_ARGUMENT_BYTES} bytes together"),
+            format!("may have at most {MAX_ARGUMENT_BYTES} bytes in all"),
         );
     }
 }

@@ -23,7 +23,7 @@ pub(crate) fn read_positive(text: &str) -> Result<Amount, Refusal> {
     if amount.is_positive() {
         Ok(amount)
     } else {
-        Err("must be more than nothing".into())
+        Err("must be more than zero".into())
     }
 }
 

@@ -127,6 +127,32 @@ fn progress_grows_over_epochs_and_knows_the_time_left() {
     assert_eq!(reader.progress().unwrap().percent, 40.5);
 }
 
+#[rstest]
+#[case::counted_anew(
+    &["epoch 1 step 0 loss=9", "epoch 1 step 1 loss=8", "epoch 2 step 0 loss=7", "epoch 2 step 1 loss=6", "epoch 3 step 0 loss=5"],
+    &[0.0, 1.0, 2.0, 3.0, 4.0])]
+#[case::counted_from_one(
+    &["epoch 1 step 1 loss=9", "epoch 1 step 2 loss=8", "epoch 2 step 1 loss=7", "epoch 2 step 2 loss=6"],
+    &[1.0, 2.0, 3.0, 4.0])]
+#[case::counted_on(
+    &["epoch 1 step 10 loss=9", "epoch 2 step 20 loss=8", "epoch 3 step 30 loss=7"],
+    &[10.0, 20.0, 30.0])]
+#[case::with_totals(
+    &["epoch 1 step 0/5 loss=9", "epoch 2 step 0/5 loss=8"],
+    &[0.0, 5.0])]
+#[case::begun_again(
+    &["epoch 1 step 0 loss=9", "epoch 2 step 0 loss=8", "epoch 1 step 0 loss=9"],
+    &[0.0, 1.0, 0.0])]
+fn epochs_follow_each_other_on_a_curve(#[case] lines: &[&str], #[case] want: &[f64]) {
+    let mut reader = Reader::default();
+    let steps: Vec<f64> = lines
+        .iter()
+        .flat_map(|line| reader.line(Timestamp::UNIX_EPOCH, line))
+        .filter_map(|(_, step, _)| step)
+        .collect();
+    assert_eq!(steps, want);
+}
+
 #[test]
 fn an_epoch_without_a_total_is_no_percentage() {
     let mut reader = Reader::default();

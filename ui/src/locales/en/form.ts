@@ -63,7 +63,6 @@ export const form = {
     dropped: '{{name}} was loaded',
     dropHere: 'Drop the file here',
     needsCode: 'Add code or a repository to submit.',
-    title: 'Distributed training settings',
     type: 'Training',
     framework: 'Framework',
     nodesMode: 'Number of nodes',

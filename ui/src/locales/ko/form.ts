@@ -63,7 +63,6 @@ export const form: Pick<Messages, 'preset' | 'submit' | 'preview' | 'fit'> = {
     dropped: '{{name}} 파일을 불러왔습니다',
     dropHere: '여기에 파일을 놓으세요',
     needsCode: '제출하려면 코드나 저장소를 입력하세요.',
-    title: '분산 학습 설정',
     type: '학습 유형',
     framework: '프레임워크',
     nodesMode: '노드 수',

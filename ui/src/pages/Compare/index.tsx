@@ -11,11 +11,13 @@ import { StateBadge } from '@/components/StateBadge';
 import { useSize } from '@/libs/saying';
 import { isFinished, shownState } from '@/libs/state';
 import { duration } from '@/libs/time';
+import { namesOf } from '@/pages/Jobs/Detail/charts';
 import { Curves } from '@/pages/Jobs/Detail/Curves';
 import { ROUTES } from '@/routes';
-import type { Schemas } from '@/services/client';
+import { isMissing, type Schemas } from '@/services/client';
 import { formOf, jobOf, type JobKey, useLiveJobs } from '@/services/jobs';
 
+import classes from './Compare.module.css';
 import { LABELS, resultsOf, type Row, rowsOf, settingsOf } from './settings';
 
 /** Any number of jobs side by side: their curves in the same charts, and in what they differ. The address says which. */
@@ -24,17 +26,7 @@ export function Compare() {
   const [search] = useSearchParams();
   const navigate = useNavigate();
   const asked = search.getAll('job').join(' ');
-  const keys = useMemo<JobKey[]>(
-    () =>
-      asked
-        .split(' ')
-        .filter(Boolean)
-        .map((one) => {
-          const [namespace = '', name = ''] = one.split('/');
-          return { namespace, name };
-        }),
-    [asked],
-  );
+  const keys = useMemo(() => keysOf(asked.split(' ')), [asked]);
   useLiveJobs();
   const jobs = useQueries({ queries: keys.map((key) => jobOf(key)) });
   const forms = useQueries({ queries: keys.map((key) => formOf(key)) });
@@ -51,6 +43,7 @@ export function Compare() {
     }),
   );
   const settings = rowsOf(forms.map(({ data }) => (data === undefined ? undefined : settingsOf(data))));
+  const names = namesOf(keys);
   const without = (at: number) =>
     void navigate(ROUTES.compared(keys.filter((_, index) => index !== at)), { replace: true });
 
@@ -78,13 +71,14 @@ export function Compare() {
               <Table verticalSpacing={4} className="numbers">
                 <Table.Thead>
                   <Table.Tr>
-                    <Table.Td />
+                    <Table.Td className={classes.fixed} />
                     {keys.map((key, at) => (
                       <Column
                         key={`${key.namespace}/${key.name}`}
                         of={key}
+                        called={names[at] ?? key.name}
                         job={jobs[at]?.data}
-                        missing={jobs[at]?.error != null}
+                        error={jobs[at]?.error ?? null}
                         onRemove={() => without(at)}
                       />
                     ))}
@@ -115,8 +109,9 @@ export function Compare() {
 /** The head of a job's column. */
 function Column(props: {
   of: JobKey;
+  called: string;
   job: Schemas['JobDetail'] | undefined;
-  missing: boolean;
+  error: Error | null;
   onRemove: () => void;
 }) {
   const { t } = useTranslation();
@@ -130,14 +125,32 @@ function Column(props: {
           size="sm"
           style={{ overflowWrap: 'anywhere' }}
         >
-          {name}
+          {props.called}
         </Anchor>
-        <CloseButton size="xs" aria-label={t('compare.without', { name })} onClick={props.onRemove} />
+        <CloseButton
+          size="xs"
+          aria-label={t('compare.without', { name: props.called })}
+          onClick={props.onRemove}
+        />
       </Group>
       {props.job !== undefined && <StateBadge state={shownState(props.job)} />}
-      {props.missing && <Badge color="gray">{t('compare.missing')}</Badge>}
+      {props.error !== null && (
+        <Badge color={isMissing(props.error) ? 'gray' : 'red'}>
+          {isMissing(props.error) ? t('compare.missing') : t('logs.stream.failed')}
+        </Badge>
+      )}
     </Table.Th>
   );
+}
+
+/** What stands in an address as `namespace/name`; each job once, and nothing that is none. */
+function keysOf(asked: string[]): JobKey[] {
+  return [...new Set(asked)].flatMap((one) => {
+    const [namespace, name, ...more] = one.split('/');
+    return namespace === undefined || namespace === '' || name === undefined || name === '' || more.length > 0
+      ? []
+      : [{ namespace, name }];
+  });
 }
 
 function Line({ row, marked }: { row: Row; marked: boolean }) {
@@ -149,7 +162,7 @@ function Line({ row, marked }: { row: Row; marked: boolean }) {
       data-differs={marked || undefined}
       bg={marked ? 'var(--mantine-color-yellow-light)' : undefined}
     >
-      <Table.Th scope="row" c="var(--mantine-color-text)">
+      <Table.Th scope="row" c="var(--mantine-color-text)" className={classes.fixed}>
         {words.map((key) => t(key)).join(' ') || row.name}
       </Table.Th>
       {row.values.map((value, at) => (

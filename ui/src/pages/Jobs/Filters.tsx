@@ -52,7 +52,8 @@ export function Filters({ search, set }: { search: URLSearchParams; set: Setter 
           // Cards stand in order, without headings between them.
           {...(key === 'group' && { visibleFrom: 'sm' })}
           data={data}
-          value={search.get(key)}
+          // The address may say anything.
+          value={data.find((one) => one.value === search.get(key))?.value ?? null}
           onChange={(value) => set(key, value)}
         />
       ))}

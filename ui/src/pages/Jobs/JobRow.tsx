@@ -18,7 +18,7 @@ interface Props {
   columns: readonly Column[];
   selected: boolean;
   /** The same function at every drawing; without it nothing can be selected. */
-  onSelect: ((uids: string[], on: boolean) => void) | undefined;
+  onSelect: ((jobs: Job[], on: boolean) => void) | undefined;
 }
 
 /** Redrawn only when the job itself has changed: a list is read again at every change of any job. */
@@ -90,7 +90,7 @@ export const JobRow = memo(function JobRow({ job, read, columns, selected, onSel
             disabled={job.archived ?? false}
             aria-label={t('jobs.select', { name: job.name })}
             checked={selected}
-            onChange={(event) => onSelect([job.uid], event.currentTarget.checked)}
+            onChange={(event) => onSelect([job], event.currentTarget.checked)}
           />
         </Table.Td>
       )}

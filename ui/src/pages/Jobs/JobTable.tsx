@@ -19,7 +19,7 @@ interface Props {
   /** When they were read, so that running times go on from there. */
   read: number;
   /** How they can be chosen; without it, they cannot. */
-  choice?: { selected: ReadonlySet<string>; onSelect: (uids: string[], on: boolean) => void };
+  choice?: { selected: ReadonlyMap<string, Job>; onSelect: (jobs: Job[], on: boolean) => void };
   order?: { sort: Sort; onSort: (sort: Sort) => void };
   /** What stands together, and how many of each there are. */
   grouping?: { by: Grouping; groups: Schemas['JobGroup'][] };
@@ -67,8 +67,8 @@ export function JobTable({ jobs, read, choice, order, grouping }: Props) {
 
 function SelectAll({ jobs, selected, onSelect }: { jobs: Job[] } & NonNullable<Props['choice']>) {
   const { t } = useTranslation();
-  const all = jobs.filter((job) => !job.archived).map((job) => job.uid);
-  const chosen = all.filter((uid) => selected.has(uid)).length;
+  const all = jobs.filter((job) => !job.archived);
+  const chosen = all.filter((job) => selected.has(job.uid)).length;
   return (
     <Table.Th w={40} pr={0}>
       <Checkbox

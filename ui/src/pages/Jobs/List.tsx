@@ -9,11 +9,13 @@ import { Empty } from '@/components/Empty';
 import { ErrorNote } from '@/components/ErrorNote';
 import { GROUPINGS } from '@/libs/groups';
 import { STATES } from '@/libs/state';
+import { numberIn } from '@/libs/address';
 import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
 import { useJobs, useLiveJobs } from '@/services/jobs';
 
 import { Bulk } from './Bulk';
+import type { Job } from './cells';
 import { Filters, PILLS, Search } from './Filters';
 import classes from './Jobs.module.css';
 import { JobCards } from './JobCards';
@@ -27,12 +29,13 @@ const PAGE_SIZE = 50;
 export function JobList({ me }: { me: Schemas['WhoAmI'] }) {
   const { t, i18n } = useTranslation();
   const [search, setSearch] = useSearchParams();
-  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  // Chosen jobs stay chosen while one looks for others to compare them with.
+  const [selected, setSelected] = useState<ReadonlyMap<string, Job>>(new Map());
   const [clears, setClears] = useState(0);
   const narrow = useMediaQuery('(max-width: 48em)', false, { getInitialValueInEffect: false });
   const text = search.get('q') ?? '';
   useLiveJobs();
-  const page = Number(search.get('page') ?? '1');
+  const page = numberIn(search, 'page') ?? 1;
   const state = STATES.find((one) => one === search.get('state'));
   const sort = SORTS.find((one) => one === search.get('sort')) ?? 'newest';
   const group = GROUPINGS.find((one) => one === search.get('group'));
@@ -63,15 +66,16 @@ export function JobList({ me }: { me: Schemas['WhoAmI'] }) {
     );
 
   const items = jobs.data?.items;
-  const chosen = (items ?? []).filter((job) => selected.has(job.uid));
+  const shown = new Map(items?.map((job) => [job.uid, job]));
+  const chosen = [...selected.values()].map((job) => shown.get(job.uid) ?? job);
   const filtered = ['q', 'state', 'framework', 'mine', ...PILLS].some((key) => search.has(key));
   const select = useCallback(
-    (uids: string[], on: boolean) =>
+    (jobs: Job[], on: boolean) =>
       setSelected((before) => {
-        const next = new Set(before);
-        for (const uid of uids) {
-          if (on) next.add(uid);
-          else next.delete(uid);
+        const next = new Map(before);
+        for (const job of jobs) {
+          if (on) next.set(job.uid, job);
+          else next.delete(job.uid);
         }
         return next;
       }),
@@ -122,7 +126,13 @@ export function JobList({ me }: { me: Schemas['WhoAmI'] }) {
         )
       )}
       <Pages total={jobs.data?.total ?? 0} page={page} onPage={(next) => set('page', String(next))} />
-      {chosen.length > 0 && <Bulk chosen={chosen} onDone={() => setSelected(new Set())} />}
+      {chosen.length > 0 && (
+        <Bulk
+          chosen={chosen}
+          elsewhere={chosen.filter((job) => !shown.has(job.uid)).length}
+          onDone={() => setSelected(new Map())}
+        />
+      )}
     </>
   );
 }

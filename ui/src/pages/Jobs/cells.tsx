@@ -37,7 +37,7 @@ export function Message({ job }: { job: Job }) {
   return (
     // An exception speaks for itself, in its own language.
     <div
-      className={classes.quiet}
+      className={classes.message}
       title={text}
       {...(job.failed_by?.kind === 'python_exception' && { lang: 'en' })}
     >

@@ -29,8 +29,8 @@ export function useColumns(): readonly Column[] {
 
 /** How wide each is; a name and its state share what is left. */
 export const WIDTHS: Partial<Record<Column, number | string>> = {
-  state: '22%',
-  progress: 148,
+  state: '25%',
+  progress: 132,
   headline: 140,
   nodes: 66,
   resources: 136,

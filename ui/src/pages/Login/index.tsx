@@ -4,8 +4,9 @@ import { type FormEvent, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { useLocation, useNavigate } from 'react-router';
 
+import { useProblem } from '@/libs/saying';
 import { ROUTES } from '@/routes';
-import { ApiError, UNREACHABLE } from '@/services/client';
+import { ApiError } from '@/services/client';
 import { providerUrl, useSignIn, useSignInMethods } from '@/services/session';
 
 /** The page that was asked for before signing in, and who had it open when their session ended. */
@@ -56,6 +57,7 @@ function TokenForm({ asked, quiet }: { asked: AskedFor | null; quiet: boolean })
   const navigate = useNavigate();
   const [token, setToken] = useState('');
   const signIn = useSignIn();
+  const problem = useProblem();
   const submit = (event: FormEvent) => {
     event.preventDefault();
     signIn.mutate(token.trim(), {
@@ -75,7 +77,9 @@ function TokenForm({ asked, quiet }: { asked: AskedFor | null; quiet: boolean })
           inputWrapperOrder={['label', 'input', 'error', 'description']}
           value={token}
           onChange={(event) => setToken(event.currentTarget.value)}
-          error={signIn.error === null ? undefined : problem(signIn.error, t)}
+          error={
+            signIn.error === null ? undefined : wrong(signIn.error) ? t('login.wrong') : problem(signIn.error)
+          }
           autoComplete="current-password"
           visibilityToggleButtonProps={{ 'aria-label': t('login.show') }}
           data-autofocus
@@ -95,8 +99,6 @@ function TokenForm({ asked, quiet }: { asked: AskedFor | null; quiet: boolean })
   );
 }
 
-function problem(error: unknown, t: (key: 'login.unreachable' | 'login.wrong') => string): string {
-  if (error instanceof ApiError && error.status === UNREACHABLE) return t('login.unreachable');
-  if (error instanceof ApiError && error.status === 401) return t('login.wrong');
-  return error instanceof Error ? error.message : String(error);
+function wrong(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 401;
 }

@@ -17,6 +17,9 @@ const COLUMNS = ['name', 'instance', 'arch', 'os', 'capacity', 'gpu', 'cpu', 'me
 /** What never changes gives way on a narrow screen; the page of the machine has it. */
 const FIXED = { visibleFrom: 'lg' } as const;
 const isFixed = (column: string) => ['arch', 'os', 'capacity'].includes(column);
+/** On a phone only how full each is stays. */
+const WIDE = { visibleFrom: 'sm' } as const;
+const isWide = (column: string) => ['instance', 'gpu', 'jobs'].includes(column);
 
 /** The machines: what they are, how full they are, and what runs on them. */
 export function Nodes() {
@@ -34,13 +37,13 @@ export function Nodes() {
         </Empty>
       )}
       {nodes.data !== undefined && nodes.data.length > 0 && (
-        <div className="table">
+        <div className="table gives">
           <Table.ScrollContainer minWidth={700} type="native">
             <Table>
               <Table.Thead>
                 <Table.Tr>
                   {COLUMNS.map((column) => (
-                    <Table.Th key={column} {...(isFixed(column) && FIXED)}>
+                    <Table.Th key={column} {...(isFixed(column) && FIXED)} {...(isWide(column) && WIDE)}>
                       {t(`nodes.${column}`)}
                     </Table.Th>
                   ))}
@@ -105,7 +108,7 @@ function NodeRow({ node }: { node: Schemas['NodeInfo'] }) {
   const { t } = useTranslation();
   return (
     <Table.Tr>
-      <Table.Td className={classes.still}>
+      <Table.Td>
         <Anchor component={Link} to={ROUTES.node.path(node.name)} fw={550} size="sm" c="inherit" mr={8}>
           {node.name}
         </Anchor>
@@ -118,7 +121,7 @@ function NodeRow({ node }: { node: Schemas['NodeInfo'] }) {
           </Text>
         )}
       </Table.Td>
-      <Table.Td className={classes.still}>
+      <Table.Td className={classes.still} {...WIDE}>
         {node.instance_type ?? '–'}
         {node.zone != null && (
           <Text size="xs" c="dimmed">
@@ -131,7 +134,7 @@ function NodeRow({ node }: { node: Schemas['NodeInfo'] }) {
         {node.os}
       </Table.Td>
       <Table.Td {...FIXED}>{node.capacity_type ?? '–'}</Table.Td>
-      <Table.Td>
+      <Table.Td {...WIDE}>
         <Use label="GPU" used={node.used.gpu} total={node.gpu_count} text={String} />
       </Table.Td>
       <Table.Td>
@@ -140,7 +143,7 @@ function NodeRow({ node }: { node: Schemas['NodeInfo'] }) {
       <Table.Td>
         <Use label={t('nodes.memory')} used={node.used.memory} total={node.capacity.memory} text={bytes} />
       </Table.Td>
-      <Table.Td className={classes.still}>
+      <Table.Td className={classes.still} {...WIDE}>
         {node.jobs.length === 0
           ? '–'
           : node.jobs.map((job) => {

@@ -28,17 +28,17 @@ export function Holding() {
       {jobs.error !== null && <ErrorNote error={jobs.error} onRetry={() => void jobs.refetch()} />}
       {jobs.data === undefined && jobs.error === null && <Skeleton h={120} />}
       {items.length > 0 && (
-        <div className="table">
+        <div className="table gives">
           <Table.ScrollContainer minWidth={640} type="native">
             <Table>
               <Table.Thead>
                 <Table.Tr>
                   <Table.Th>{t('queue.job')}</Table.Th>
-                  <Table.Th>{t('jobs.user')}</Table.Th>
-                  <Table.Th>{t('queue.holds')}</Table.Th>
-                  <Table.Th w={180}>{t('jobs.progress')}</Table.Th>
+                  <Table.Th visibleFrom="sm">{t('jobs.user')}</Table.Th>
+                  <Table.Th visibleFrom="sm">{t('queue.holds')}</Table.Th>
+                  <Table.Th w={{ base: 110, sm: 180 }}>{t('jobs.progress')}</Table.Th>
                   <Table.Th>{t('queue.left')}</Table.Th>
-                  <Table.Th>{t('jobs.duration')}</Table.Th>
+                  <Table.Th visibleFrom="sm">{t('jobs.duration')}</Table.Th>
                 </Table.Tr>
               </Table.Thead>
               <Table.Tbody>
@@ -61,7 +61,7 @@ function Row({ job, read }: { job: Schemas['JobSummary']; read: number }) {
   const nodes = job.num_nodes;
   return (
     <Table.Tr data-holds={job.name}>
-      <Table.Td style={{ whiteSpace: 'nowrap' }}>
+      <Table.Td style={{ overflowWrap: 'anywhere' }}>
         <Anchor component={Link} to={ROUTES.job.path(job.namespace, job.name)} fw={550} fz="sm" c="inherit">
           {job.name}
         </Anchor>
@@ -69,8 +69,8 @@ function Row({ job, read }: { job: Schemas['JobSummary']; read: number }) {
           {job.namespace}
         </Text>
       </Table.Td>
-      <Table.Td>{job.user ?? '–'}</Table.Td>
-      <Table.Td style={{ whiteSpace: 'nowrap' }}>
+      <Table.Td visibleFrom="sm">{job.user ?? '–'}</Table.Td>
+      <Table.Td style={{ whiteSpace: 'nowrap' }} visibleFrom="sm">
         {sizeOf({ cpu: cpu * nodes, memory: memory * nodes, gpu: gpu * nodes })}
       </Table.Td>
       <Table.Td>
@@ -79,7 +79,7 @@ function Row({ job, read }: { job: Schemas['JobSummary']; read: number }) {
         />
       </Table.Td>
       <Table.Td className="numbers">{Number.isFinite(left) ? duration(left * 1000) : '–'}</Table.Td>
-      <Table.Td className="numbers" style={{ whiteSpace: 'nowrap' }}>
+      <Table.Td className="numbers" style={{ whiteSpace: 'nowrap' }} visibleFrom="sm">
         <Duration job={job} read={read} />
       </Table.Td>
     </Table.Tr>

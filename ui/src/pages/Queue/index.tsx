@@ -15,6 +15,9 @@ import { Holding } from './Holding';
 import { inOrder, isHopeless } from './order';
 
 const COLUMNS = ['position', 'job', 'priority', 'needs', 'reason', 'since'] as const;
+/** What gives way on a phone, where the reason is what one wants to know. */
+const WIDE = { visibleFrom: 'sm' } as const;
+const isWide = (column: string) => ['priority', 'needs', 'since'].includes(column);
 
 /** What runs, and who waits for what in the order in which they will be served. */
 export function Queue() {
@@ -52,13 +55,17 @@ function Waiting() {
         </Empty>
       )}
       {queue.data !== undefined && queue.data.items.length > 0 && (
-        <div className="table">
+        <div className="table gives">
           <Table.ScrollContainer minWidth={760} type="native">
             <Table>
               <Table.Thead>
                 <Table.Tr>
                   {COLUMNS.map((column) => (
-                    <Table.Th key={column} w={column === 'reason' ? '45%' : undefined}>
+                    <Table.Th
+                      key={column}
+                      w={column === 'reason' ? '45%' : undefined}
+                      {...(isWide(column) && WIDE)}
+                    >
                       {t(`queue.${column}`)}
                     </Table.Th>
                   ))}
@@ -76,7 +83,7 @@ function Waiting() {
                         entry.position
                       )}
                     </Table.Td>
-                    <Table.Td style={{ whiteSpace: 'nowrap' }}>
+                    <Table.Td style={{ overflowWrap: 'anywhere' }} miw={110}>
                       <Anchor
                         component={Link}
                         to={ROUTES.job.path(entry.namespace, entry.name)}
@@ -90,10 +97,12 @@ function Waiting() {
                         {entry.namespace}
                       </Text>
                     </Table.Td>
-                    <Table.Td>{entry.priority}</Table.Td>
-                    <Table.Td style={{ whiteSpace: 'nowrap' }}>{sizeOf(entry.needs)}</Table.Td>
+                    <Table.Td {...WIDE}>{entry.priority}</Table.Td>
+                    <Table.Td style={{ whiteSpace: 'nowrap' }} {...WIDE}>
+                      {sizeOf(entry.needs)}
+                    </Table.Td>
                     <Table.Td>{asSentence(say(entry))}</Table.Td>
-                    <Table.Td>
+                    <Table.Td {...WIDE}>
                       <Ago time={entry.since} />
                     </Table.Td>
                   </Table.Tr>

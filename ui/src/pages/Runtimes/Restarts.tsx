@@ -3,6 +3,7 @@ import { notifications } from '@mantine/notifications';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
+import { useFailed } from '@/components/failed';
 import type { Schemas } from '@/services/client';
 import { useSetMaxRestarts } from '@/services/places';
 
@@ -11,6 +12,7 @@ export function Restarts({ runtime }: { runtime: Schemas['Runtime'] }) {
   const { t } = useTranslation();
   const [restarts, setRestarts] = useState<number | string>(runtime.max_restarts ?? '');
   const save = useSetMaxRestarts();
+  const failed = useFailed();
   const changed = restarts !== '' && Number(restarts) !== runtime.max_restarts;
   return (
     <Group align="flex-end" gap="xs" wrap="nowrap">
@@ -33,7 +35,7 @@ export function Restarts({ runtime }: { runtime: Schemas['Runtime'] }) {
               { name: runtime.name, maxRestarts: Number(restarts) },
               {
                 onSuccess: () => notifications.show({ message: t('runtimes.saved', { name: runtime.name }) }),
-                onError: (error) => notifications.show({ color: 'red', message: error.message }),
+                onError: (error) => failed(error),
               },
             )
           }

@@ -14,7 +14,7 @@ import { StateBadge } from '@/components/StateBadge';
 import { Ago } from '@/components/Time';
 import { shownState } from '@/libs/state';
 import { ROUTES } from '@/routes';
-import { ApiError, type Schemas } from '@/services/client';
+import { isMissing, type Schemas } from '@/services/client';
 import { useJobs, useLiveJobs } from '@/services/jobs';
 import { useRuntimeManifest, useRuntimes } from '@/services/places';
 
@@ -31,8 +31,7 @@ export function RuntimePage({ me }: { me: Schemas['WhoAmI'] }) {
   const describe = useDescription();
   const runtime = runtimes.data?.find((one) => one.name === name);
   useLiveJobs();
-  if (manifest.error instanceof ApiError && manifest.error.status === 404)
-    return <NotFound what="runtime" name={name} />;
+  if (isMissing(manifest.error)) return <NotFound what="runtime" name={name} />;
   return (
     <Stack>
       <div>
@@ -58,7 +57,7 @@ export function RuntimePage({ me }: { me: Schemas['WhoAmI'] }) {
           </Group>
         </Group>
         {runtime !== undefined && (
-          <Text size="sm" c="dimmed" maw={760}>
+          <Text size="sm" c="dimmed" maw={760} mt={6}>
             {describe(runtime)}
           </Text>
         )}

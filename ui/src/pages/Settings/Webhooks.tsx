@@ -5,6 +5,7 @@ import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { ErrorNote } from '@/components/ErrorNote';
+import { useFailed } from '@/components/failed';
 import { IconButton } from '@/components/IconButton';
 import { Ago } from '@/components/Time';
 import type { Schemas } from '@/services/client';
@@ -114,16 +115,17 @@ function Delivery({ hook }: { hook: Schemas['Webhook'] }) {
 function Test({ hook }: { hook: Schemas['Webhook'] }) {
   const { t } = useTranslation();
   const test = useTestWebhook();
+  const failed = useFailed();
   const send = () =>
     test.mutate(hook.id, {
-      onSuccess: (result) =>
-        notifications.show({
-          color: result.delivered ? 'green' : 'red',
-          message: result.delivered
-            ? t('settings.webhookArrived', { status: result.status ?? '' })
-            : (result.error ?? t('settings.webhookLost')),
-        }),
-      onError: (error) => notifications.show({ color: 'red', message: error.message }),
+      onSuccess: ({ delivered, status, error }) =>
+        delivered
+          ? notifications.show({
+              color: 'green',
+              message: t('settings.webhookArrived', { status: status ?? '' }),
+            })
+          : failed(error ?? t('settings.webhookLost')),
+      onError: (error) => failed(error),
     });
   return (
     <IconButton label={t('settings.webhookTest')} loading={test.isPending} onClick={send}>

@@ -24,7 +24,7 @@ import { Webhooks } from './Webhooks';
 export function Settings({ me }: { me: Schemas['WhoAmI'] }) {
   const { t } = useTranslation();
   return (
-    <Stack maw={920} mx="auto">
+    <Stack maw={920}>
       <Title order={2}>{t('nav.settings')}</Title>
       <SimpleGrid cols={{ base: 1, sm: 2 }}>
         <Section title={t('settings.me')}>

@@ -184,7 +184,14 @@ function FitNote({ fit }: { fit: Schemas['Fit'] }) {
     never_fits: { color: 'red', icon: <IconX size={16} /> },
   }[fit.verdict];
   return (
-    <Alert color={look.color} icon={look.icon} title={t(`fit.${fit.verdict}`)} p="xs" data-fit={fit.verdict}>
+    <Alert
+      color={look.color}
+      icon={look.icon}
+      title={t(`fit.${fit.verdict}`)}
+      p="xs"
+      role="status"
+      data-fit={fit.verdict}
+    >
       <Text size="sm">
         {asSentence(say(fit))}
         {fit.wait_seconds != null && ` ${t('fit.estimate', { time: duration(fit.wait_seconds * 1000) })}`}

@@ -1,7 +1,6 @@
-import { Button, Grid, Group, Stack, Text, Title } from '@mantine/core';
+import { Box, Button, Grid, Group, Stack, Text, Title } from '@mantine/core';
 import { useForm, type UseFormReturnType } from '@mantine/form';
 import { useHotkeys } from '@mantine/hooks';
-import { notifications } from '@mantine/notifications';
 import { useEffect, useMemo, useRef, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { useNavigate, useSearchParams } from 'react-router';
@@ -48,7 +47,7 @@ export function Submit({ me }: { me: Schemas['WhoAmI'] }) {
   // One key per filled form: pressing the button twice, or again after a lost answer, makes one job.
   const attempt = useRef(crypto.randomUUID());
 
-  useStart(form, clone, wanted);
+  const start = useStart(form, clone, wanted);
   const { request, shown, settled } = useRequest(form.values, me.user);
   const ready = hasCode(form.values);
   useDraft(me.user, settled, initial, clone === null && wanted === null);
@@ -92,7 +91,7 @@ export function Submit({ me }: { me: Schemas['WhoAmI'] }) {
   };
 
   const fresh = draft === undefined ? t('submit.hint') : t('submit.draft');
-  const told = clone === null ? fresh : t('submit.cloneOf', { name: clone.split('/')[1] });
+  const told = start.cloned ? t('submit.cloneOf', { name: clone?.split('/')[1] }) : fresh;
 
   return (
     <form
@@ -104,13 +103,18 @@ export function Submit({ me }: { me: Schemas['WhoAmI'] }) {
     >
       <Group justify="space-between" mb="md">
         <div>
-          <Title order={2}>{t('submit.title')}</Title>
+          <Title order={2}>{t('nav.submit')}</Title>
           <Text size="sm" c="dimmed">
             {told}
           </Text>
         </div>
         <Templates onPick={pick} onLast={last === undefined ? undefined : () => pick(last)} />
       </Group>
+      {start.error !== undefined && (
+        <Box mb="md">
+          <ErrorNote error={start.error} />
+        </Box>
+      )}
       <Grid gap="md">
         <Grid.Col span={{ base: 12, lg: 7 }}>
           <Sections form={form} user={me.user} />
@@ -157,13 +161,15 @@ function useRequest(values: Form, user: string) {
 
 /** Fills the form with what the address asks for: a job that is cloned, or a runtime with its framework. */
 function useStart({ setValues }: UseFormReturnType<Form>, clone: string | null, wanted: string | null) {
+  const [cloned, setCloned] = useState(false);
+  const [error, setError] = useState<Error>();
   useEffect(() => {
     if (clone === null) return;
     const [namespace = '', name = ''] = clone.split('/');
-    cloneOf({ namespace, name }).then(
-      (request) => setValues(formOf(request)),
-      (error: Error) => notifications.show({ color: 'red', message: error.message }),
-    );
+    cloneOf({ namespace, name }).then((request) => {
+      setValues(formOf(request));
+      setCloned(true);
+    }, setError);
   }, [clone, setValues]);
   const runtimes = useRuntimes();
   const runtime = runtimes.data?.find((one) => one.name === wanted);
@@ -171,6 +177,7 @@ function useStart({ setValues }: UseFormReturnType<Form>, clone: string | null, 
     if (runtime === undefined) return;
     setValues({ runtime: runtime.name, framework: runtime.framework ?? EMPTY.framework });
   }, [runtime, setValues]);
+  return { cloned, error };
 }
 
 /** Shows what the server says is wrong at the fields that it is about. */

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::kinds::builtin::KindInfo;
 use crate::kinds::conversion::stored_path;
+use crate::kinds::metadata;
 use crate::kinds::schema::Structural;
 use crate::kinds::strategy::Strategy;
 use crate::kinds::table::Columns;
@@ -60,6 +61,8 @@ pub(crate) struct Subresource {
 pub(crate) struct Custom {
     pub(super) definition: Arc<Object>,
     pub(super) version: String,
+    /// The definition has no other version.
+    pub(super) is_alone: bool,
     pub(super) structural: OnceLock<Structural>,
     pub(super) keys: OnceLock<Keys>,
     pub scale: Option<Scale>,
@@ -80,6 +83,12 @@ impl Custom {
         version
             .map(|version| version["schema"]["openAPIV3Schema"].take())
             .unwrap_or_default()
+    }
+
+    /// Whether a stored object was last written under this very schema.
+    pub(crate) fn has_passed(&self, object: &Value) -> bool {
+        let revision = metadata::text(object, "resourceVersion").parse::<u64>();
+        self.is_alone && revision.is_ok_and(|revision| revision > self.revision())
     }
 
     pub(crate) fn revision(&self) -> u64 {

@@ -5,6 +5,7 @@ import { useTranslation } from 'react-i18next';
 import { useNavigate } from 'react-router';
 
 import { useConfirm } from '@/components/confirm';
+import { useFailed } from '@/components/failed';
 import { isFinished } from '@/libs/state';
 import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
@@ -16,6 +17,7 @@ export function Actions({ job }: { job: Schemas['JobDetail'] }) {
   const navigate = useNavigate();
   const action = useJobAction();
   const ask = useConfirm();
+  const failed = useFailed();
 
   const act = (what: Action) =>
     action.mutate(
@@ -28,7 +30,7 @@ export function Actions({ job }: { job: Schemas['JobDetail'] }) {
           if (what === 'restart' && made !== undefined)
             void navigate(ROUTES.job.path(made.namespace, made.trainjob_name));
         },
-        onError: (error) => notifications.show({ color: 'red', message: error.message }),
+        onError: (error) => failed(error),
       },
     );
   const confirm = (what: 'suspend' | 'restart' | 'delete') =>

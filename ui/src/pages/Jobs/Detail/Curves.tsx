@@ -6,9 +6,11 @@ import { useTranslation } from 'react-i18next';
 
 import { Curve } from '@/components/Curve';
 import { Empty } from '@/components/Empty';
+import { ErrorNote } from '@/components/ErrorNote';
+import { isMissing } from '@/services/client';
 import { type JobKey, metricsOf, type Zoom } from '@/services/jobs';
 
-import { chartsOf, WORKERS, type Workers } from './charts';
+import { chartsOf, namesOf, WORKERS, type Workers } from './charts';
 
 interface Props {
   /** The same array at every drawing. */
@@ -26,14 +28,14 @@ export function Curves({ jobs, live, children }: Props) {
   const [workers, setWorkers] = useState<Workers>('mean');
   // The server knows more points of a part than of the whole.
   const [zoom, setZoom] = useState<Zoom>();
-  const loaded = useQueries({
+  const { loaded, pending, error } = useQueries({
     queries: jobs.map((key) => ({
       ...metricsOf(key, live, zoom),
       placeholderData: keepPreviousData,
     })),
-    combine: dataOf,
+    combine: answersOf,
   });
-  const names = useMemo(() => jobs.map((job) => job.name), [jobs]);
+  const names = useMemo(() => namesOf(jobs), [jobs]);
   const charts = useMemo(
     () => chartsOf(names, loaded, { axis, workers, mean: t('metrics.mean') }),
     [names, loaded, axis, workers, t],
@@ -72,15 +74,18 @@ export function Curves({ jobs, live, children }: Props) {
         </Group>
         <Smoothing value={smoothing} onChange={setSmoothing} />
       </Group>
-      {loaded[0] === undefined ? (
+      {error !== null && <ErrorNote error={error} />}
+      {pending ? (
         <SimpleGrid cols={{ base: 1, lg: 2 }}>
           <Skeleton h={270} />
           <Skeleton h={270} />
         </SimpleGrid>
       ) : charts.length === 0 ? (
-        <Empty title={t('metrics.none')} icon={IconChartLine}>
-          {t('metrics.noneHint')}
-        </Empty>
+        error === null && (
+          <Empty title={t('metrics.none')} icon={IconChartLine}>
+            {t('metrics.noneHint')}
+          </Empty>
+        )
       ) : (
         <>
           <SimpleGrid cols={{ base: 1, lg: 2 }}>
@@ -132,7 +137,18 @@ function Smoothing({ value, onChange }: { value: number; onChange: (value: numbe
   );
 }
 
-/** Stable, so that equal answers do not redraw the charts. */
-function dataOf<T>(answers: { data?: T | undefined }[]): (T | undefined)[] {
-  return answers.map((answer) => answer.data);
+interface Answer<T> {
+  data?: T | undefined;
+  isPending: boolean;
+  error: Error | null;
+}
+
+/** What there is, while none is there and some may come, and what went wrong, if it is not that a job is gone. */
+function answersOf<T>(answers: Answer<T>[]) {
+  const loaded = answers.map((answer) => answer.data);
+  return {
+    loaded,
+    pending: loaded.every((data) => data === undefined) && answers.some((answer) => answer.isPending),
+    error: answers.map((answer) => answer.error).find((error) => error !== null && !isMissing(error)) ?? null,
+  };
 }

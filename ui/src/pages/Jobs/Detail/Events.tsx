@@ -16,15 +16,19 @@ export function Events({ jobKey }: { jobKey: JobKey }) {
   if (events.data === undefined) return <Skeleton h={240} />;
   if (events.data.length === 0) return <Empty title={t('events.none')}>{t('events.noneHint')}</Empty>;
   return (
-    <div className="table">
+    <div className="table gives">
       <Table.ScrollContainer minWidth={720} type="native">
         <Table layout="fixed">
           <Table.Thead>
             <Table.Tr>
               <Table.Th w={110}>{t('events.when')}</Table.Th>
-              <Table.Th w={190}>{t('events.reason')}</Table.Th>
+              <Table.Th w={190} visibleFrom="sm">
+                {t('events.reason')}
+              </Table.Th>
               <Table.Th>{t('events.message')}</Table.Th>
-              <Table.Th w="28%">{t('events.object')}</Table.Th>
+              <Table.Th w="28%" visibleFrom="sm">
+                {t('events.object')}
+              </Table.Th>
             </Table.Tr>
           </Table.Thead>
           <Table.Tbody>
@@ -42,7 +46,7 @@ export function Events({ jobKey }: { jobKey: JobKey }) {
                       </Text>
                     )}
                   </Table.Td>
-                  <Table.Td>
+                  <Table.Td visibleFrom="sm">
                     <Badge
                       color={event.type === 'Warning' ? 'orange' : 'gray'}
                       title={event.reason}
@@ -59,8 +63,11 @@ export function Events({ jobKey }: { jobKey: JobKey }) {
                         {event.message}
                       </Text>
                     )}
+                    <Text size="xs" c="dimmed" lang="en" hiddenFrom="sm">
+                      {event.reason} · {kind} {name}
+                    </Text>
                   </Table.Td>
-                  <Table.Td title={event.object}>
+                  <Table.Td title={event.object} visibleFrom="sm">
                     <Text size="sm" truncate>
                       {name}
                     </Text>

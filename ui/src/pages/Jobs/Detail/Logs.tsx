@@ -8,6 +8,7 @@ import { type SetURLSearchParams, useSearchParams } from 'react-router';
 import { ErrorNote } from '@/components/ErrorNote';
 import { LogView } from '@/components/LogView';
 import classes from '@/components/LogView.module.css';
+import { numberIn } from '@/libs/address';
 import { isFinished } from '@/libs/state';
 import { moment } from '@/libs/time';
 import type { Found } from '@/libs/window';
@@ -35,10 +36,10 @@ export function Logs({ job }: { job: Schemas['JobDetail'] }) {
   const [follow, setFollow] = useState(true);
   const [target, setTarget] = useState<Found>();
   const { namespace, name } = job;
-  const worker = search.get('worker');
-  const attempt = Number(search.get('attempt') ?? 0);
+  const worker = numberIn(search, 'worker', 0);
+  const attempt = numberIn(search, 'attempt') ?? 0;
   const source = useMemo<LogSource>(
-    () => ({ namespace, name, worker: worker === null ? undefined : Number(worker), attempt }),
+    () => ({ namespace, name, worker, attempt }),
     [namespace, name, worker, attempt],
   );
   const log = useLog(source);
@@ -100,7 +101,7 @@ export function Logs({ job }: { job: Schemas['JobDetail'] }) {
         onFollow={setFollow}
         wrap={wrap}
         times={times}
-        showWorker={worker === null && workers.length > 1}
+        showWorker={worker === undefined && workers.length > 1}
         marker={marker}
         target={target}
       >
@@ -154,7 +155,7 @@ function useAddress(setSearch: SetURLSearchParams, search: URLSearchParams) {
 
 function Workers(props: {
   workers: number[];
-  worker: string | null;
+  worker: number | undefined;
   onPick: (worker: string | undefined) => void;
 }) {
   const { t } = useTranslation();
@@ -168,7 +169,7 @@ function Workers(props: {
         { value: 'all', label: t('logs.all') },
         ...workers.map((one) => ({ value: String(one), label: t('job.worker', { worker: one }) })),
       ]}
-      value={worker ?? 'all'}
+      value={worker === undefined ? 'all' : String(worker)}
       onChange={(value) => onPick(value === 'all' ? undefined : (value ?? undefined))}
       allowDeselect={false}
     />

@@ -1,10 +1,11 @@
 import { Anchor, MultiSelect, Stack, Text } from '@mantine/core';
 import { IconGitCompare } from '@tabler/icons-react';
-import { useMemo } from 'react';
+import { useMemo, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { Link, useSearchParams } from 'react-router';
 
 import { UsageCharts } from '@/components/UsageCharts';
+import { useSettled } from '@/libs/debounced';
 import { isFinished } from '@/libs/state';
 import { ROUTES } from '@/routes';
 import type { Schemas } from '@/services/client';
@@ -20,7 +21,11 @@ export function Metrics({ jobKey, job }: { jobKey: JobKey; job: Schemas['JobDeta
   const compared = search.get('with') ?? '';
   const others = useMemo(() => compared.split(',').filter(Boolean), [compared]);
   const { namespace, name } = jobKey;
-  const jobs = useJobs({ namespace });
+  // Of many, those that what is typed finds.
+  const [typed, setTyped] = useState('');
+  const looked = useSettled(typed.trim());
+  const jobs = useJobs({ namespace, ...(looked !== '' && { q: looked }) });
+  const found = (jobs.data?.items ?? []).map((one) => one.name);
   const usage = useJobUsage(job);
   const keys = useMemo(
     () => [name, ...others].map((one) => ({ namespace, name: one })),
@@ -34,7 +39,9 @@ export function Metrics({ jobKey, job }: { jobKey: JobKey; job: Schemas['JobDeta
           w={{ base: '100%', xs: 320 }}
           aria-label={t('metrics.compare')}
           placeholder={others.length === 0 ? t('metrics.compare') : ''}
-          data={(jobs.data?.items ?? []).map((one) => one.name).filter((one) => one !== name)}
+          data={[...new Set([...others, ...found])].filter((one) => one !== name)}
+          searchValue={typed}
+          onSearchChange={setTyped}
           value={others}
           onChange={(next) => setSearch(next.length === 0 ? {} : { with: next.join(',') }, { replace: true })}
           nothingFoundMessage={t('metrics.noOther')}

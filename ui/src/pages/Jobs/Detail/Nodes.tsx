@@ -69,7 +69,10 @@ function Tally({ nodes }: { nodes: Node[] }) {
     <Group gap={6}>
       {states.map((state) => (
         <Badge key={state} size="sm" color={nodeColor(state)}>
-          {nodes.filter((node) => node.state === state).length} {stateWord(state, t)}
+          {t('job.tally', {
+            count: nodes.filter((node) => node.state === state).length,
+            state: stateWord(state, t),
+          })}
         </Badge>
       ))}
     </Group>
@@ -133,20 +136,23 @@ function Use(props: { label: string; used: number; of: number; text: (value: num
   const { label, used, of, text } = props;
   const words = of > 0 ? `${text(used)} / ${text(of)}` : text(used);
   return (
-    <Group gap={6} wrap="nowrap" mt={2}>
-      <Text size="xs" className="numbers" style={{ whiteSpace: 'nowrap' }} flex="0 0 150px">
-        {label} {words}
-      </Text>
+    <div style={{ marginTop: 6 }}>
+      <Group justify="space-between" gap={6} fz="xs" className="numbers">
+        <Text span fz="inherit" c="dimmed">
+          {label}
+        </Text>
+        {words}
+      </Group>
       {of > 0 && (
         <Progress
-          flex={1}
-          size="sm"
+          size={4}
+          mt={2}
           value={Math.min(100, (used / of) * 100)}
           color={used / of > 0.9 ? 'orange.8' : 'indigo.7'}
           aria-label={`${label} ${words}`}
         />
       )}
-    </Group>
+    </div>
   );
 }
 

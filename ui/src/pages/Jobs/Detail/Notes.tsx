@@ -105,6 +105,8 @@ export function WaitingNote({ waiting, jobKey }: { waiting: Schemas['Waiting']; 
       color={hopeless ? 'red' : 'yellow'}
       icon={<IconClock size={18} />}
       title={hopeless ? t('job.cannotRun') : t('job.waits')}
+      // It waits; nothing is wrong yet.
+      role={hopeless ? 'alert' : 'status'}
       data-waiting={hopeless ? 'never' : 'yes'}
     >
       <Group justify="space-between" align="flex-end">

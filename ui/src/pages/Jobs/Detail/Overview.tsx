@@ -120,7 +120,12 @@ function Details({ job }: { job: Job }) {
     [t('jobs.created'), <Moment key="created" time={job.created_at} />],
     [t('job.started'), <Moment key="started" time={job.started_at} />],
     [t('job.completed'), <Moment key="completed" time={job.completed_at} />],
-    [t('job.cost'), t('job.costText', usedOf(job.usage))],
+    [
+      t('job.cost'),
+      usedOf(job.usage)
+        .map(([what, hours]) => t(`job.costOf.${what}`, { hours }))
+        .join(', ') || '–',
+    ],
     ...lineage.map(([name, jobs]) => [name, <JobLinks key={name} jobs={jobs} />] as [string, ReactNode]),
     ...(variables.length > 0
       ? [
@@ -172,12 +177,14 @@ function JobLinks({ jobs }: { jobs: string[] }) {
   });
 }
 
+/** What it used any of. */
 function usedOf(usage: Schemas['Usage']) {
-  const hours = (value: number) =>
-    value > 0 && value < 0.01 ? '< 0.01' : String(Number(value.toPrecision(3)));
-  return {
-    cpu: hours(usage.cpu_core_hours),
-    memory: hours(usage.memory_gib_hours),
-    gpu: hours(usage.gpu_hours),
-  };
+  const all = [
+    ['cpu', usage.cpu_core_hours],
+    ['memory', usage.memory_gib_hours],
+    ['gpu', usage.gpu_hours],
+  ] as const;
+  return all
+    .filter(([, hours]) => hours > 0)
+    .map(([what, hours]) => [what, hours < 0.01 ? '< 0.01' : String(Number(hours.toPrecision(3)))] as const);
 }

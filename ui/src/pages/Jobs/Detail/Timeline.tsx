@@ -1,4 +1,4 @@
-import { Group, Text, Title, Tooltip } from '@mantine/core';
+import { Group, Text, Title } from '@mantine/core';
 import { Trans, useTranslation } from 'react-i18next';
 
 import { Running } from '@/components/Time';
@@ -17,6 +17,8 @@ const COLORS: Record<Phase, string> = {
   restarting: 'var(--mantine-color-orange-6)',
   suspended: 'var(--mantine-color-violet-4)',
 };
+/** More parts than this have no room for gaps between them. */
+const MANY = 60;
 const SHADES = ['blue-6', 'cyan-7', 'indigo-5'];
 
 /** Where the time went: what the job did in each moment, and how long that took together. */
@@ -24,7 +26,8 @@ export function Timeline({ job, read }: { job: Schemas['JobDetail']; read: numbe
   const { t, i18n } = useTranslation();
   const intervals = job.timeline.intervals ?? [];
   if (intervals.length === 0) return null;
-  const attempts = Math.max(...intervals.map((one) => one.attempt));
+  // One that ended in the second in which it began has no part of the time, and was an attempt all the same.
+  const attempts = Math.max(job.restarts + 1, ...intervals.map((one) => one.attempt));
   const labelOf = ({ phase, attempt }: Schemas['Interval']) =>
     phase === 'training' && attempts > 1 ? t('job.attempt', { number: attempt }) : t(`job.${phase}`);
   // Attempts that follow each other are told apart by their shade.
@@ -46,24 +49,22 @@ export function Timeline({ job, read }: { job: Schemas['JobDetail']; read: numbe
               components={{ time: <Running seconds={job.duration_seconds} since={read} /> }}
             />
           )}
+          {attempts > 1 && ` · ${t('job.attempts', { count: attempts })}`}
         </Text>
       </Group>
-      <div className={classes.bar} aria-hidden>
+      <div className={classes.bar} aria-hidden data-many={intervals.length > MANY || undefined}>
         {intervals.map((one) => (
-          <Tooltip
+          <div
             key={one.from}
-            label={`${labelOf(one)} · ${duration(lengthOf(one))} · ${moment(one.from, i18n.language)}`}
-          >
-            <div
-              className={classes.part}
-              data-interval={one.phase}
-              style={{ flexGrow: Math.max(lengthOf(one), 1), background: colorOf(one) }}
-            />
-          </Tooltip>
+            className={classes.part}
+            data-interval={one.phase}
+            title={`${labelOf(one)} · ${duration(lengthOf(one))} · ${moment(one.from, i18n.language)}`}
+            style={{ flexGrow: Math.max(lengthOf(one), 1), background: colorOf(one) }}
+          />
         ))}
       </div>
       <Group mt={10} gap="lg" component="ol" p={0} m={0} style={{ listStyle: 'none' }} className="numbers">
-        {phasesOf(intervals).map(({ phase, milliseconds, attempts }) => (
+        {phasesOf(intervals).map(({ phase, milliseconds }) => (
           <li key={phase} data-phase={phase}>
             <Group gap={6} wrap="nowrap">
               <span className={classes.dot} style={{ background: COLORS[phase] }} />
@@ -71,7 +72,6 @@ export function Timeline({ job, read }: { job: Schemas['JobDetail']; read: numbe
                 {t(`job.${phase}`)}{' '}
                 <Text span c="dimmed" fz="inherit">
                   {duration(milliseconds)}
-                  {attempts > 1 && ` · ${t('job.attempts', { count: attempts })}`}
                 </Text>
               </Text>
             </Group>
@@ -87,14 +87,8 @@ function lengthOf({ from, until }: Schemas['Interval']): number {
 }
 
 /** The time of each phase together, in the order in which they first came. */
-export function phasesOf(intervals: Schemas['Interval'][]) {
-  const phases = new Map<Phase, { milliseconds: number; attempts: number }>();
-  for (const one of intervals) {
-    const { milliseconds = 0, attempts = 0 } = phases.get(one.phase) ?? {};
-    phases.set(one.phase, {
-      milliseconds: milliseconds + lengthOf(one),
-      attempts: attempts + (one.phase === 'training' ? 1 : 0),
-    });
-  }
-  return [...phases].map(([phase, sum]) => ({ phase, ...sum }));
+function phasesOf(intervals: Schemas['Interval'][]) {
+  const phases = new Map<Phase, number>();
+  for (const one of intervals) phases.set(one.phase, (phases.get(one.phase) ?? 0) + lengthOf(one));
+  return [...phases].map(([phase, milliseconds]) => ({ phase, milliseconds }));
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 
 import type { Schemas } from '@/services/client';
 
-import { chartsOf } from './charts';
+import { chartsOf, namesOf } from './charts';
 
 const metric = (name: string, ...workers: number[][]) =>
   ({
@@ -47,6 +47,35 @@ describe('the charts of a job', () => {
     loss.points = loss.points?.filter(({ worker, step }) => worker === 0 || step !== 1);
     const [chart] = chartsOf(['a'], [[loss]], options);
     expect(chart?.series[0]?.points.map(({ y }) => y)).toEqual([3, 3.5, 4]);
+  });
+
+  it('draw a training that was started again as it went the last time, and by time all of it', () => {
+    const loss = metric('loss', [4, 3, 2, 1]);
+    const again = metric('loss', [9, 8]).points ?? [];
+    loss.points = [
+      ...(loss.points ?? []),
+      ...again.map((point) => ({ ...point, time: '2026-11-16T10:01:00Z' })),
+    ];
+    const values = (axis: 'step' | 'time') =>
+      chartsOf(['a'], [[loss]], { ...options, axis })[0]?.series[0]?.points.map(({ y }) => y);
+    expect(values('step')).toEqual([9, 8]);
+    expect(values('time')).toEqual([4, 3, 2, 1, 9, 8]);
+  });
+
+  it('go on where a checkpoint was taken up', () => {
+    const loss = metric('loss', [4, 3, 2, 1]);
+    loss.points?.push({ worker: 0, step: 2, value: 1.9, time: '2026-11-16T10:01:00Z' });
+    const [chart] = chartsOf(['a'], [[loss]], options);
+    expect(chart?.series[0]?.points).toMatchObject([
+      { x: 0, y: 4 },
+      { x: 1, y: 3 },
+      { x: 2, y: 1.9 },
+    ]);
+  });
+
+  it('tell jobs of the same name apart', () => {
+    const jobs = ['a', 'b'].map((namespace) => ({ namespace, name: 'x' }));
+    expect(namesOf([...jobs, { namespace: 'a', name: 'y' }])).toEqual(['a/x', 'b/x', 'y']);
   });
 
   it.each([

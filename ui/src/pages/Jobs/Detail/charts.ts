@@ -39,17 +39,28 @@ export function chartsOf(
     .toSorted((one, other) => rankOf(one) - rankOf(other));
 }
 
+/** What jobs are called side by side: by their names, unless two of them would be called the same. */
+export function namesOf(jobs: { namespace: string; name: string }[]): string[] {
+  return jobs.map(({ namespace, name }) =>
+    jobs.some((one) => one.name === name && one.namespace !== namespace) ? `${namespace}/${name}` : name,
+  );
+}
+
 interface Line {
   worker: number;
   points: { x: number; y: number; step: number }[];
 }
 
-/** The points of each worker. What JSON has no number for comes by its name. */
+/**
+ * The points of each worker. What JSON has no number for comes by its name. A training that was started again goes
+ * through steps for a second time: by steps it is drawn as it went the last time, by time with all that happened.
+ */
 function linesOf(metric: Schemas['Metric'], axis: 'step' | 'time'): Line[] {
   const all = new Map<number, Line['points']>();
   for (const { worker, time, step, value } of metric.points ?? []) {
     const points = all.get(worker) ?? [];
     const at = step ?? points.length;
+    while (axis === 'step' && (points.at(-1)?.step ?? -Infinity) >= at) points.pop();
     points.push({ x: axis === 'time' ? Date.parse(time) : at, y: Number(value), step: at });
     all.set(worker, points);
   }

@@ -9,7 +9,7 @@ import {
   IconLayoutDashboard,
   IconTerminal2,
 } from '@tabler/icons-react';
-import { lazy, Suspense, useEffect } from 'react';
+import { lazy, Suspense, useEffect, useRef } from 'react';
 import { useTranslation } from 'react-i18next';
 import { useNavigate, useParams } from 'react-router';
 
@@ -19,7 +19,7 @@ import { NotFound } from '@/components/NotFound';
 import { StateBadge } from '@/components/StateBadge';
 import { shownState } from '@/libs/state';
 import { ROUTES } from '@/routes';
-import { ApiError } from '@/services/client';
+import { isMissing } from '@/services/client';
 import { useJob, useLiveJobs } from '@/services/jobs';
 
 import { Actions } from './Actions';
@@ -56,7 +56,7 @@ export function JobDetail() {
   useLiveJobs();
   useSoonWanted();
 
-  if (job.error instanceof ApiError && job.error.status === 404) return <NotFound what="job" name={name} />;
+  if (isMissing(job.error)) return <NotFound what="job" name={name} />;
 
   return (
     <Stack gap="md">
@@ -98,7 +98,7 @@ export function JobDetail() {
       >
         <Tabs.List mb="md" className={classes.tabs}>
           {TABS.map((one) => (
-            <Tab key={one} value={one} />
+            <Tab key={one} value={one} active={one === tab} />
           ))}
         </Tabs.List>
         <Suspense fallback={<Skeleton h="50vh" />}>
@@ -136,11 +136,16 @@ function useSoonWanted() {
   }, []);
 }
 
-function Tab({ value }: { value: (typeof TABS)[number] }) {
+function Tab({ value, active }: { value: (typeof TABS)[number]; active: boolean }) {
   const { t } = useTranslation();
   const Icon = ICONS[value];
+  const element = useRef<HTMLButtonElement>(null);
+  // On a phone not all of them are in sight.
+  useEffect(() => {
+    if (active) element.current?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+  }, [active]);
   return (
-    <Tabs.Tab value={value} leftSection={<Icon size={16} stroke={1.5} />}>
+    <Tabs.Tab ref={element} value={value} leftSection={<Icon size={16} stroke={1.5} />}>
       {t(`job.${value}`)}
     </Tabs.Tab>
   );
