@@ -256,7 +256,7 @@ fn look_at_python(
         let image = Arc::clone(&image);
         tasks.spawn(async move {
             if let Err(error) = image.get(None).await {
-                tracing::warn!(error = %crate::sandbox::process::chain(&error), "Python could not be looked at");
+                tracing::warn!(error = %astrago_net::chain(&error), "Python could not be looked at");
             }
         });
     }

@@ -49,5 +49,8 @@ fn an_agent_looks_and_changes_only_what_it_may_and_was_confirmed() {
     let added: Value = serde_json::from_slice(&added.stdout).unwrap();
     let token = added["token"].as_str().unwrap().to_owned();
     let server = format!("http://{}", up.address);
-    agent("other", &[("ASTRAGO_SERVER", server), ("ASTRAGO_TOKEN", token)]);
+    agent(
+        "other",
+        &[("ASTRAGO_SERVER", server), ("ASTRAGO_TOKEN", token)],
+    );
 }
