@@ -119,8 +119,7 @@ impl Supervisor {
             opened.ok()
         });
         let storage = Storage::new(spec.storage.clone());
-        // Not written down yet: until a container is started nothing has happened that anybody must know of.
-        Ok(Self {
+        let mut supervisor = Self {
             pod,
             spec,
             state,
@@ -135,7 +134,9 @@ impl Supervisor {
             listener,
             relay,
             storage,
-        })
+        };
+        supervisor.save()?;
+        Ok(supervisor)
     }
 
     /// Runs the pod to its end.
