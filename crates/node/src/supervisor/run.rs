@@ -117,8 +117,7 @@ impl Supervisor {
             opened.ok()
         });
         let storage = Storage::new(spec.storage.clone());
-        // Not written down yet: until a container is started nothing has happened that anybody must know of.
-        Ok(Self {
+        let mut supervisor = Self {
             pod,
             spec,
             state,
@@ -133,7 +132,9 @@ impl Supervisor {
             listener,
             relay,
             storage,
-        })
+        };
+        supervisor.save()?;
+        Ok(supervisor)
     }
 
     pub(super) fn run(mut self) -> Result<()> {
