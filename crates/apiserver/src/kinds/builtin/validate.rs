@@ -15,12 +15,22 @@ const SUBJECTS: [&str; 3] = ["ServiceAccount", "User", "Group"];
 
 /// What was stored before there was a rule may stay, or nobody could change anything else of it, nor delete it.
 pub(super) fn pod(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
-    if old.is_none_or(|old| old["spec"] != new["spec"]) {
+    if old.is_none_or(|old| is_another(&new["spec"], &old["spec"])) {
         pod::spec(&new["spec"], "spec", errors);
     }
     if let Some(old) = old {
         pod::update(new, old, errors);
     }
+}
+
+/// Whether more of a pod changes than where it runs, which is not its user's doing.
+fn is_another(new: &Value, old: &Value) -> bool {
+    if new == old {
+        return false;
+    }
+    let mut bound = old.clone();
+    bound["nodeName"] = new["nodeName"].clone();
+    bound != *new
 }
 
 pub(super) fn pod_template(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {

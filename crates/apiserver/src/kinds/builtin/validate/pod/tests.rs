@@ -269,7 +269,7 @@ fn a_pod_with_a_bit_of_everything_is_taken() {
 
 /// There were fewer rules once.
 #[test]
-fn what_was_stored_before_there_was_a_rule_can_still_be_labelled_and_deleted() {
+fn what_was_stored_before_there_was_a_rule_can_still_be_labelled_bound_and_deleted() {
     let old = {
         let mut old = pod_with("/hostAliases", json!([]));
         admit(find("", "Pod").expect("pods"), &mut old, None).expect("a pod");
@@ -280,6 +280,9 @@ fn what_was_stored_before_there_was_a_rule_can_still_be_labelled_and_deleted() {
     let mut labelled = old.clone();
     labelled["metadata"]["labels"] = json!({ "a": "b" });
     assert_eq!(errors(labelled, Some(&old)), Vec::<String>::new());
+    let mut bound = old.clone();
+    bound["spec"]["nodeName"] = json!("here");
+    assert_eq!(errors(bound, Some(&old)), Vec::<String>::new());
     let mut changed = old.clone();
     changed["spec"]["containers"][0]["image"] = json!("c:1");
     assert_ne!(errors(changed, Some(&old)), Vec::<String>::new());
