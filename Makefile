@@ -3,6 +3,8 @@
 # Builds are shared between checkouts (a work tree and CI's clone) through one cache folder.
 CACHE ?= $(or $(ASTRAGO_CACHE),$(HOME)/.cache/astrago)
 export CARGO_TARGET_DIR ?= $(CACHE)/target
+# What `make setup` builds because no package has it.
+export PATH := $(PATH):$(CACHE)/bin
 # The Python environment that tests and examples train with.
 export ASTRAGO_TEST_PYTHON ?= $(CACHE)/python/bin/python3
 

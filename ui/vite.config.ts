@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
@@ -10,7 +10,7 @@ import { defineConfig } from 'vitest/config';
 // `npm run dev` serves the page with hot reload and hands API calls to a running `astrago up`.
 const server = process.env.ASTRAGO_SERVER ?? 'http://127.0.0.1:8000';
 
-/** Beside each file the same compressed, for the binary to hand out: compressing at every request would cost more. */
+/** Compresses what can be compressed, once and in place: this is how the binary keeps it, and hands it out. */
 function gzipped(): Plugin {
   return {
     name: 'gzipped',
@@ -18,7 +18,9 @@ function gzipped(): Plugin {
     writeBundle({ dir = 'dist' }, bundle) {
       for (const name of [...Object.keys(bundle), 'favicon.svg', 'boot.js']) {
         if (!/\.(js|css|html|svg)$/.test(name)) continue;
-        writeFileSync(join(dir, `${name}.gz`), gzipSync(readFileSync(join(dir, name)), { level: 9 }));
+        const file = join(dir, name);
+        writeFileSync(`${file}.gz`, gzipSync(readFileSync(file), { level: 9 }));
+        rmSync(file);
       }
     },
   };

@@ -16,10 +16,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::{MOST_PODS, conditions, labels};
 
 /// Specification of a set of Jobs that start, succeed, fail and are held together.
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
     group = "jobset.x-k8s.io",
@@ -45,43 +47,34 @@ use crate::{MOST_PODS, conditions, labels};
 pub struct JobSetSpec {
     /// The Jobs of the set, in the order in which they are created.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub replicated_jobs: Vec<ReplicatedJob>,
 
     /// How the pods of the set find each other.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "Value is immutable"}]))]
     pub network: Option<Network>,
 
     /// When the set has succeeded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "Value is immutable"}]))]
     pub success_policy: Option<SuccessPolicy>,
 
     /// What happens when a Job of the set fails.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "Value is immutable"}]))]
     pub failure_policy: Option<FailurePolicy>,
 
     /// In which order the Jobs start.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "Value is immutable"}]))]
     pub startup_policy: Option<StartupPolicy>,
 
     /// Whether the set is held: its pods are removed and come back when this is false again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
 
     /// The pod that coordinates the others; its address is put on all of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coordinator: Option<Coordinator>,
 
     /// The controller that is in charge of the set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed_by: Option<String>,
 
     /// How many seconds after its end the set is deleted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub ttl_seconds_after_finished: Option<i32>,
 
@@ -89,15 +82,13 @@ pub struct JobSetSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 50),
-        extend(
-            "x-kubernetes-list-type" = "atomic",
-            "x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "Value is immutable"}]
-        )
+        extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "Value is immutable"}])
     )]
     pub volume_claim_policies: Vec<VolumeClaimPolicy>,
 }
 
 /// A template of Jobs, with the number of Jobs to make of it.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplicatedJob {
@@ -105,7 +96,6 @@ pub struct ReplicatedJob {
     pub name: String,
 
     /// The group that the Jobs are counted in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "default"))]
     pub group_name: Option<String>,
 
@@ -113,7 +103,6 @@ pub struct ReplicatedJob {
     pub template: JobTemplateSpec,
 
     /// How many Jobs are made of the template.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = MOST_PODS), extend("default" = 1))]
     pub replicas: Option<i32>,
 
@@ -121,11 +110,7 @@ pub struct ReplicatedJob {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 5),
-        extend(
-            "x-kubernetes-list-type" = "map",
-            "x-kubernetes-list-map-keys" = ["name"],
-            "x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "Value is immutable"}]
-        )
+        extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "Value is immutable"}])
     )]
     pub depends_on: Vec<DependsOn>,
 }

@@ -28,6 +28,7 @@ pub mod labels;
 pub mod legacy;
 pub mod names;
 mod priority;
+mod readable;
 mod runtime;
 mod schema;
 mod train_job;
@@ -35,6 +36,7 @@ mod train_job;
 pub use job_set::*;
 pub use key::ObjectKey;
 pub use priority::highest_priority;
+pub use readable::Readable;
 pub use runtime::*;
 pub use train_job::*;
 

@@ -12,10 +12,12 @@ pub use policy::{
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::{JobSetSpec, TemplateMetadata};
 
 /// What a runtime brings: how the framework finds its peers, and the template of the JobSet.
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
     group = "trainer.kubeflow.org",
@@ -36,7 +38,6 @@ use crate::{JobSetSpec, TemplateMetadata};
 #[schemars(extend("minProperties" = 1))]
 pub struct TrainingRuntimeSpec {
     /// How many nodes train by default, and how the framework on them finds its peers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = [{
         "rule": "[has(self.torch), has(self.mpi), has(self.jax), has(self.xgboost), has(self.flux), has(self.tensorflow)].filter(x, x).size() <= 1",
         "message": "Only one of the policy can be configured"
@@ -44,7 +45,6 @@ pub struct TrainingRuntimeSpec {
     pub ml_policy: Option<MlPolicy>,
 
     /// How a cluster's scheduler starts the nodes together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_group_policy: Option<PodGroupPolicy>,
 
     /// The template of the JobSet.

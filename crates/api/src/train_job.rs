@@ -7,14 +7,14 @@ mod patches;
 mod status;
 mod trainer;
 
-pub use initializer::{DatasetInitializer, Initializer, ModelInitializer};
+pub use initializer::{Initializer, InitializerSource};
 pub use lifetime::InvalidAnnotation;
 pub use overrides::{
     ContainerPatch, PodSpecPatch, PodTemplateOverride, TargetJob, TemplateMetadata,
 };
 pub use patches::{
     JobSetSpecPatch, JobSetTemplatePatch, JobSpecPatch, JobTemplatePatch, PodTemplatePatch,
-    ReplicatedJobPatch, RuntimePatch, TrainingRuntimeSpecPatch,
+    ReplicatedJobPatch, RuntimePatch, TemplatePatch, TrainingRuntimeSpecPatch,
 };
 pub use status::{JobStatus, Metric, TrainJobStatus, TrainerStatus, UpdateTrainJobStatusRequest};
 pub use trainer::Trainer;
@@ -25,6 +25,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::conditions;
 
@@ -36,6 +37,7 @@ pub const DEFAULT_RUNTIME_KIND: &str = "ClusterTrainingRuntime";
 pub const TRAIN_JOB_CONTROLLER: &str = "trainer.kubeflow.org/trainjob-controller";
 
 /// Specification of a training job: which runtime it uses and what it changes in it.
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
     group = "trainer.kubeflow.org",
@@ -77,12 +79,10 @@ pub struct TrainJobSpec {
     pub runtime_ref: RuntimeRef,
 
     /// The jobs that fetch the data set and the model before the training starts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "field is immutable"}]))]
     pub initializer: Option<Initializer>,
 
     /// What the training nodes run, and on how many nodes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "field is immutable"}]))]
     pub trainer: Option<Trainer>,
 
@@ -99,26 +99,21 @@ pub struct TrainJobSpec {
     /// Changes to the pod templates of the runtime, applied in order: a later entry wins over an
     /// earlier one. (Kubeflow Trainer v2.1; later versions use runtimePatches.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 128), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = 128))]
     pub pod_template_overrides: Vec<PodTemplateOverride>,
 
     /// Changes to the runtime, one entry per manager, applied in order: a later entry wins over an
     /// earlier one. (Kubeflow Trainer v2.2 and later.)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 16),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["manager"])
-    )]
+    #[schemars(length(max = 16))]
     pub runtime_patches: Vec<RuntimePatch>,
 
     /// Whether the job is held: its pods are removed and come back when this is false again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = false))]
     pub suspend: Option<bool>,
 
     /// How many seconds the job may take, counted from its creation or its last resumption, before
     /// it is failed with the reason DeadlineExceeded. It cannot be changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         range(min = 1),
         extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "field is immutable"}])
@@ -128,14 +123,12 @@ pub struct TrainJobSpec {
     /// How many seconds after it finished the job is deleted, with its pods and everything else that
     /// belongs to it. The annotation astrago.io/ttl-seconds-after-finished says the same where the
     /// field is not known. Without either, the runtime's own time counts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub ttl_seconds_after_finished: Option<i32>,
 
     /// How often the whole job is started again when one of its nodes fails. The annotation
     /// astrago.io/max-restarts says the same where the field is not known. Without either, the
     /// runtime decides.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         range(min = 0),
         extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "field is immutable"}])
@@ -143,7 +136,6 @@ pub struct TrainJobSpec {
     pub max_restarts: Option<i32>,
 
     /// The controller that is in charge of this job. It cannot be changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(max = 253),
         extend(
@@ -161,6 +153,7 @@ pub struct TrainJobSpec {
 }
 
 /// The training runtime that a job starts from.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuntimeRef {
@@ -169,13 +162,11 @@ pub struct RuntimeRef {
     pub name: String,
 
     /// The API group of the runtime.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253), extend("default" = "trainer.kubeflow.org"))]
     pub api_group: Option<String>,
 
     /// The kind of the runtime: ClusterTrainingRuntime, or TrainingRuntime for one in the namespace
     /// of the job.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253), extend("default" = "ClusterTrainingRuntime"))]
     pub kind: Option<String>,
 }

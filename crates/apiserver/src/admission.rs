@@ -27,14 +27,13 @@ pub(crate) fn admit(call: &Call, new: &mut Value, old: Option<&Value>) -> Result
     Ok(warnings)
 }
 
-/// Prunes, defaults and validates.
 fn validate(
     kind: &Kind,
     new: &mut Value,
     old: Option<&Value>,
     validation: FieldValidation,
 ) -> Result<Vec<String>> {
-    let mut errors = metadata::validate(new, kind.strategy.names_are_labels);
+    let mut errors = metadata::validate(new, old, kind.strategy.names);
     let mut unknown = Vec::new();
     if let Some(info) = kind.builtin {
         match builtin::admit(info, new, old) {
@@ -46,7 +45,10 @@ fn validate(
         let structural = custom.structural();
         unknown = structural.prune(new);
         structural.default(new);
-        errors.extend(structural.validate(new, old));
+        errors.extend(match old.filter(|old| custom.has_passed(old)) {
+            Some(old) => structural.validate_change(new, old),
+            None => structural.validate(new, old),
+        });
     }
     if !errors.is_empty() {
         return Err(invalid(kind, new, errors));

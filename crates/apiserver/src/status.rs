@@ -92,7 +92,6 @@ pub enum ApiError {
     DisruptionBudget(String),
     #[error("{0}")]
     Unavailable(String),
-    /// The disk is full.
     #[error("{0}")]
     Full(String),
     /// Our own fault: the text goes to the log, not to the caller.
@@ -145,48 +144,29 @@ impl ApiError {
         }
     }
 
-    fn code(&self) -> StatusCode {
+    /// The status code, and Kubernetes' word for it.
+    fn class(&self) -> (StatusCode, &'static str) {
+        use StatusCode as Code;
         match self {
-            Self::NotFound(_) | Self::NoSuchPath => StatusCode::NOT_FOUND,
-            Self::AlreadyExists(_) | Self::Conflict { .. } | Self::ApplyConflict { .. } => {
-                StatusCode::CONFLICT
+            Self::NotFound(_) | Self::NoSuchPath => (Code::NOT_FOUND, "NotFound"),
+            Self::AlreadyExists(_) => (Code::CONFLICT, "AlreadyExists"),
+            Self::Conflict { .. } | Self::ApplyConflict { .. } => (Code::CONFLICT, "Conflict"),
+            Self::Invalid { .. } => (Code::UNPROCESSABLE_ENTITY, "Invalid"),
+            Self::BadRequest(_) => (Code::BAD_REQUEST, "BadRequest"),
+            Self::Unauthorized => (Code::UNAUTHORIZED, "Unauthorized"),
+            Self::Forbidden { .. } | Self::ForbiddenPath(_) => (Code::FORBIDDEN, "Forbidden"),
+            Self::MethodNotAllowed => (Code::METHOD_NOT_ALLOWED, "MethodNotAllowed"),
+            Self::NotAcceptable(_) => (Code::NOT_ACCEPTABLE, "NotAcceptable"),
+            Self::UnsupportedMediaType(_) => (Code::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType"),
+            Self::TooLarge(_) => (Code::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
+            Self::Expired(_) => (Code::GONE, "Expired"),
+            Self::FutureRevision { .. } => (Code::GATEWAY_TIMEOUT, "Timeout"),
+            Self::TooManyRequests(_) | Self::DisruptionBudget(_) => {
+                (Code::TOO_MANY_REQUESTS, "TooManyRequests")
             }
-            Self::Invalid { .. } => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::BadRequest(_) => StatusCode::BAD_REQUEST,
-            Self::Unauthorized => StatusCode::UNAUTHORIZED,
-            Self::Forbidden { .. } | Self::ForbiddenPath(_) => StatusCode::FORBIDDEN,
-            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-            Self::NotAcceptable(_) => StatusCode::NOT_ACCEPTABLE,
-            Self::UnsupportedMediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Expired(_) => StatusCode::GONE,
-            Self::FutureRevision { .. } => StatusCode::GATEWAY_TIMEOUT,
-            Self::TooManyRequests(_) | Self::DisruptionBudget(_) => StatusCode::TOO_MANY_REQUESTS,
-            Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Full(_) => StatusCode::INSUFFICIENT_STORAGE,
-            Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
-        }
-    }
-
-    fn reason(&self) -> &'static str {
-        match self {
-            Self::NotFound(_) | Self::NoSuchPath => "NotFound",
-            Self::AlreadyExists(_) => "AlreadyExists",
-            Self::Conflict { .. } | Self::ApplyConflict { .. } => "Conflict",
-            Self::Invalid { .. } => "Invalid",
-            Self::BadRequest(_) => "BadRequest",
-            Self::Unauthorized => "Unauthorized",
-            Self::Forbidden { .. } | Self::ForbiddenPath(_) => "Forbidden",
-            Self::MethodNotAllowed => "MethodNotAllowed",
-            Self::NotAcceptable(_) => "NotAcceptable",
-            Self::UnsupportedMediaType(_) => "UnsupportedMediaType",
-            Self::TooLarge(_) => "RequestEntityTooLarge",
-            Self::Expired(_) => "Expired",
-            Self::FutureRevision { .. } => "Timeout",
-            Self::TooManyRequests(_) | Self::DisruptionBudget(_) => "TooManyRequests",
-            Self::Unavailable(_) => "ServiceUnavailable",
-            Self::Full(_) => "InsufficientStorage",
-            Self::Internal(_) => "InternalError",
+            Self::Unavailable(_) => (Code::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
+            Self::Full(_) => (Code::INSUFFICIENT_STORAGE, "InsufficientStorage"),
+            Self::Internal(_) => (Code::INTERNAL_SERVER_ERROR, "InternalError"),
         }
     }
 
@@ -238,7 +218,6 @@ impl ApiError {
         }
     }
 
-    /// The `metav1.Status` object.
     pub fn to_status(&self) -> Value {
         let message = match self {
             Self::Internal(_) => {
@@ -246,15 +225,16 @@ impl ApiError {
             }
             other => other.to_string(),
         };
+        let (code, reason) = self.class();
         json!({
             "kind": "Status",
             "apiVersion": "v1",
             "metadata": {},
             "status": "Failure",
             "message": message,
-            "reason": self.reason(),
+            "reason": reason,
             "details": self.details(),
-            "code": self.code().as_u16(),
+            "code": code.as_u16(),
         })
     }
 }
@@ -317,7 +297,7 @@ impl IntoResponse for ApiError {
         }
         let retry = matches!(self, Self::TooManyRequests(_) | Self::FutureRevision { .. });
         let mut response = respond::json_value(&self.to_status());
-        *response.status_mut() = self.code();
+        *response.status_mut() = self.class().0;
         if retry {
             let headers = response.headers_mut();
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));

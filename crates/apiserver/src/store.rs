@@ -266,7 +266,6 @@ impl Store {
         resources
     }
 
-    /// The object with this uid.
     pub fn by_uid(&self, uid: &str) -> Option<Reference> {
         read(&self.shared.relations).object(uid)
     }

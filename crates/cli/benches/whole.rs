@@ -8,8 +8,10 @@
 
 mod whole {
     pub(crate) mod floors;
+    pub(crate) mod growth;
     pub(crate) mod lines;
     pub(crate) mod load;
+    pub(crate) mod pods;
     pub(crate) mod server;
 }
 
@@ -19,7 +21,7 @@ use serde_json::{Value, json};
 
 use whole::load::{Summary, send_all, send_for};
 use whole::server::Server;
-use whole::{floors, lines};
+use whole::{floors, growth, lines, pods};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 type Result<T = ()> = std::result::Result<T, Error>;
@@ -53,6 +55,12 @@ async fn main() -> Result {
     }
     if wanted("stream") {
         stream().await?;
+    }
+    if wanted("pods") {
+        pods::measure().await?;
+    }
+    if wanted("growth") {
+        growth::measure().await?;
     }
     if wanted("lines") {
         lines::measure().await?;
@@ -108,22 +116,34 @@ async fn queue() -> Result {
         (memory - empty) * 1_024.0 / 1_600.0,
         "kB",
     );
+    growth::kinds(&server, 1_601).await?;
 
-    let body_of = body.clone();
-    let sustained = send_for(CLIENTS, seconds(), |client, _| {
-        let (server, body) = (server.clone(), body_of.clone());
+    let create = |client: reqwest::Client, _: usize| {
+        let (server, body) = (server.clone(), body.clone());
         async move { server.post(&client, "/api/trainjob/create", body).await }
-    })
-    .await?;
+    };
+    let sustained = send_for(CLIENTS, seconds(), create).await?;
     report("REST creates, sustained", &sustained);
     let name = server.first_job().await?;
     let path = format!("/api/trainjob/{name}/status?namespace=default");
-    let reads = send_for(CLIENTS, Duration::from_secs(5), |client, _| {
+    let read = |client: reqwest::Client, _: usize| {
         let (server, path) = (server.clone(), path.clone());
         async move { server.get(&client, &path).await.map(drop) }
-    })
-    .await?;
+    };
+    let time = Duration::from_secs(5);
+    // One client goes on creating jobs, so that there is something to do all the time.
+    let (reads, creates) =
+        tokio::try_join!(send_for(CLIENTS - 1, time, read), send_for(1, time, create),)?;
     report("reads while controllers work", &reads);
+    tell("  and creates beside them", creates.per_second(), "/s");
+    tell(
+        "reads when nothing else is done",
+        {
+            server.settle().await?;
+            send_for(CLIENTS, time, read).await?.per_second()
+        },
+        "/s",
+    );
     tell("  memory at the end", server.memory()?, "MB");
     Ok(())
 }
@@ -158,7 +178,7 @@ async fn suspended() -> Result {
 async fn burst(namespaces: usize) -> Result {
     const JOBS: usize = 500;
     let server = Server::start().await?;
-    let before = server.cpu()?;
+    let before = (server.cpu()?, Server::cpu_of_pods());
     let begin = Instant::now();
     send_all(CLIENTS, JOBS, |client, number| {
         let server = server.clone();
@@ -175,7 +195,12 @@ async fn burst(namespaces: usize) -> Result {
     tell("  complete after", begin.elapsed().as_secs_f64(), "s");
     tell(
         "  CPU of the server",
-        (server.cpu()? - before) * 1_000.0 / 500.0,
+        (server.cpu()? - before.0) * 1_000.0 / 500.0,
+        "ms/job",
+    );
+    tell(
+        "  CPU of the pods, supervisors included",
+        (Server::cpu_of_pods() - before.1) * 1_000.0 / 500.0,
         "ms/job",
     );
     tell("  memory", server.memory()?, "MB");
@@ -188,6 +213,8 @@ async fn stream() -> Result {
     const BURSTS: usize = 26;
     let server = Server::start().await?;
     let (empty, begin) = (server.memory()?, Instant::now());
+    println!("2,002 jobs in bursts");
+    tell("  memory before", empty, "MB");
     for burst in 1..=BURSTS {
         send_all(CLIENTS, BURST, |client, _| {
             let server = server.clone();
@@ -198,11 +225,12 @@ async fn stream() -> Result {
         })
         .await?;
         server.complete(burst * BURST).await?;
+        if burst % 5 == 1 {
+            let what = format!("  memory after {} jobs", burst * BURST);
+            tell(&what, server.memory()?, "MB");
+        }
     }
-    println!("2,002 jobs in bursts");
     tell("  complete after", begin.elapsed().as_secs_f64(), "s");
-    tell("  memory before", empty, "MB");
-    tell("  memory after", server.memory()?, "MB");
     Ok(())
 }
 

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use job::{
-    Apply, Code, Copy, Delete, Exec, Init, Jobs, Logs, Metrics, Named, Namespace, NamespaceCommand,
-    PortForward, Shell, Stacks, User, UserCommand,
+    Apply, Code, Copy, Delete, Exec, Init, Jobs, Logs, Mcp, Metrics, Named, Namespace,
+    NamespaceCommand, PortForward, Shell, Stacks, User, UserCommand,
 };
 pub(crate) use run::Run;
 pub(crate) use server::{
@@ -170,6 +170,8 @@ pub(crate) enum Command {
     Restore(Restore),
     /// Check whether this machine can run pods and whether the data is intact
     Doctor,
+    /// Serve jobs to agents: an MCP server on standard input and output
+    Mcp(Mcp),
     /// Print the version of this program and of the server
     Version,
     /// Print a completion script for a shell

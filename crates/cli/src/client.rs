@@ -165,7 +165,6 @@ impl Client {
         self.json(self.request(Method::DELETE, path, query)).await
     }
 
-    /// Sends an archive.
     pub(crate) async fn upload<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -323,7 +322,6 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'~');
 
-/// Percent-encodes a part of an address.
 pub(crate) fn escape(text: &str) -> String {
     utf8_percent_encode(text, PLAIN).to_string()
 }

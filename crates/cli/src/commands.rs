@@ -11,6 +11,7 @@ mod init;
 mod job;
 mod jobs;
 mod logs;
+mod mcp;
 mod metrics;
 pub(crate) mod migrate;
 mod namespace;
@@ -98,6 +99,7 @@ async fn perform(arguments: Arguments) -> Result<ExitCode> {
         Command::Backup(wanted) => backup::backup(&connection, &wanted)?,
         Command::Restore(wanted) => backup::restore(&connection, &wanted)?,
         Command::Doctor => return doctor::doctor(&connection, format).await,
+        Command::Mcp(wanted) => mcp::mcp(&connection, &wanted).await?,
         Command::Version => version::version(&connection, format).await?,
         Command::Completions { shell } => {
             output::write(&completions::script(shell))?;

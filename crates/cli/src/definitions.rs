@@ -6,7 +6,6 @@ use astrago_api::legacy::LEGACY_GROUP;
 /// A line each: the name, a space, the definition as JSON.
 const PACKED: &[u8] = include_bytes!("definitions.zst");
 
-/// The definition of one kind.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Definition<'a> {
     pub(crate) name: &'a str,

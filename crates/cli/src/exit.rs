@@ -40,7 +40,6 @@ impl Failure {
         }
     }
 
-    /// A file that the user named.
     pub(crate) fn unreadable(path: &Path) -> Self {
         Self::theirs(format!("failed to read {}", path.display()))
     }
@@ -120,6 +119,13 @@ fn usage(error: &anyhow::Error) -> ExitCode {
 
 /// Prints an error, its causes and its hint on stderr.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    output::say(&told(error));
+    let failure = error.downcast_ref::<Failure>();
+    ExitCode::from(failure.map_or(2, |failure| failure.code))
+}
+
+/// An error with its causes and its hint.
+pub(crate) fn told(error: &anyhow::Error) -> String {
     let failure = error.downcast_ref::<Failure>();
     let mut text = format!("{}: {error}\n", "error".red().bold());
     for detail in failure.iter().flat_map(|failure| &failure.details) {
@@ -131,8 +137,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if let Some(hint) = failure.and_then(|failure| failure.hint.as_ref()) {
         let _ = writeln!(text, "\n{}: {hint}", "hint".cyan().bold());
     }
-    output::say(&text);
-    ExitCode::from(failure.map_or(2, |failure| failure.code))
+    text
 }
 
 #[cfg(test)]

@@ -21,7 +21,6 @@ const NEVER: [&str; 5] = [".git", ".hg", ".svn", "__pycache__", ".ipynb_checkpoi
 /// Scripts that are started when nobody says which, the first that is there.
 pub(crate) const ENTRIES: [&str; 2] = ["train.py", "main.py"];
 
-/// The files of a folder.
 pub(crate) struct Folder {
     path: PathBuf,
     files: BTreeMap<String, (bool, Vec<u8>)>,
@@ -31,7 +30,6 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Reads a folder.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let root = path
             .canonicalize()
@@ -141,7 +139,6 @@ impl Folder {
         format!("{files} {word}, {bytes}")
     }
 
-    /// The archive to send.
     pub(crate) fn pack(&self) -> Result<Vec<u8>> {
         let files = self
             .files

@@ -1,10 +1,10 @@
 //! What a cluster asks controllers that run alone: whether they live, whether they can work, and what they have done.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use astrago_controllers::report::{Counter, Metrics};
+use astrago_net::Exposition;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
@@ -37,34 +37,31 @@ pub(crate) fn router(client: Client, metrics: Arc<Metrics>) -> Router {
         .route("/metrics", get(count))
 }
 
-/// The counters in Prometheus' text form.
 fn render(metrics: &Metrics) -> String {
-    let [mut reconciles, mut failures, mut writes] = [
-        ("reconciles", "Times that a controller looked at an object."),
-        ("failures", "Looks that failed, by reason."),
-        ("writes", "Objects that a controller wrote."),
-    ]
-    .map(|(name, help)| {
-        let name = format!("astrago_controller_{name}_total");
-        format!("# HELP {name} {help}\n# TYPE {name} counter\n")
-    });
-    for (counter, count) in metrics.snapshot() {
-        let _ = match counter {
-            Counter::Reconciles(controller) => writeln!(
-                reconciles,
-                "astrago_controller_reconciles_total{{controller=\"{controller}\"}} {count}"
-            ),
-            Counter::Failures(controller, reason) => writeln!(
-                failures,
-                "astrago_controller_failures_total{{controller=\"{controller}\",reason=\"{reason}\"}} {count}"
-            ),
-            Counter::Writes(controller) => writeln!(
-                writes,
-                "astrago_controller_writes_total{{controller=\"{controller}\"}} {count}"
-            ),
-        };
+    let counts = metrics.snapshot();
+    let mut out = Exposition::default();
+    let help = "Times that a controller looked at an object.";
+    out.metric("astrago_controller_reconciles_total", "counter", help);
+    for (counter, count) in &counts {
+        if let Counter::Reconciles(controller) = counter {
+            out.value(&[("controller", controller)], count);
+        }
     }
-    reconciles + &failures + &writes
+    let help = "Looks that failed, by reason.";
+    out.metric("astrago_controller_failures_total", "counter", help);
+    for (counter, count) in &counts {
+        if let Counter::Failures(controller, reason) = counter {
+            out.value(&[("controller", controller), ("reason", reason)], count);
+        }
+    }
+    let help = "Objects that a controller wrote.";
+    out.metric("astrago_controller_writes_total", "counter", help);
+    for (counter, count) in &counts {
+        if let Counter::Writes(controller) = counter {
+            out.value(&[("controller", controller)], count);
+        }
+    }
+    out.into_text()
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Printing answers: as a table for people, as JSON or YAML for programs.
 
+mod harmless;
+
 use std::io::{self, IsTerminal, Write as _};
 
 use anyhow::{Context, Result};
@@ -14,7 +16,14 @@ pub(crate) fn print<T: Serialize>(
     value: &T,
     table: impl FnOnce(bool) -> String,
 ) -> Result<()> {
-    write(&render(format, value, table)?)
+    let text = render(format, value, table)?;
+    match format {
+        // A program gets what there is, to the letter.
+        Format::Json | Format::Yaml if !io::stdout().is_terminal() => {
+            pass(io::stdout(), text.as_bytes())
+        }
+        _ => write(&text),
+    }
 }
 
 /// The same as a text.
@@ -37,15 +46,17 @@ pub(crate) fn render<T: Serialize>(
 #[error("nobody reads the output any longer")]
 pub(crate) struct Unread;
 
-/// Writes to standard output.
+/// Writes to standard output. Whatever of the text others wrote can colour a terminal and nothing else.
 pub(crate) fn write(text: &str) -> Result<()> {
     let mut out = anstream::stdout().lock();
+    let text = harmless::harmless(text);
     printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
 /// Says something beside the output. Whether anybody hears it, and whether it can be written, changes nothing.
 pub(crate) fn say(text: &str) {
     let mut stream = anstream::stderr().lock();
+    let text = harmless::harmless(text);
     let _ = stream
         .write_all(text.as_bytes())
         .and_then(|()| stream.flush());
@@ -79,7 +90,14 @@ pub(crate) fn printed(result: io::Result<()>) -> Result<()> {
 /// Lines up cells under their headings, two spaces apart.
 pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = headings.iter().map(|heading| width(heading)).collect();
-    for row in rows {
+    let cells = |row: &Vec<String>| {
+        let cells = row
+            .iter()
+            .map(|cell| harmless::on_one_line(cell).into_owned());
+        cells.collect::<Vec<String>>()
+    };
+    let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
+    for row in &rows {
         for (column, cell) in row.iter().enumerate() {
             widths[column] = widths[column].max(width(cell));
         }
@@ -89,7 +107,7 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
         .map(|heading| (*heading).to_owned())
         .collect();
     let mut text = String::new();
-    for row in std::iter::once(&headings).chain(rows) {
+    for row in std::iter::once(&headings).chain(&rows) {
         let last = row.len().saturating_sub(1);
         for (column, cell) in row.iter().enumerate() {
             text.push_str(cell);
@@ -158,6 +176,12 @@ mod tests {
         ];
         let text = table(&["NAME", "X"], &rows);
         assert_eq!(text, "NAME  X\n학습  a\n\u{1b}[31mred\u{1b}[0m   b\n");
+    }
+
+    #[test]
+    fn a_cell_of_many_lines_that_steers_the_terminal_is_one_cell() {
+        let rows = vec![vec!["a\nb\u{1b}[2J".to_owned(), "c".to_owned()]];
+        assert_eq!(table(&["X", "Y"], &rows), "X    Y\na b  c\n");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! # Flow
 //!
-//! Start: data folder, API server, kinds and runtimes, then controllers, node and REST API. Each
+//! Start: data folder, API server, then kinds and runtimes beside the node, then controllers and REST API. Each
 //! part only needs those before it. Stop is the other way round: the REST API finishes what it has
 //! begun, controllers and node stop, and the store is closed last, so that nothing that was
 //! acknowledged is lost. Pods are processes of their own supervisors and go on.
@@ -39,7 +39,6 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// So much of the disk is held back, twice, so that it can be tidied when it is full.
 const RESERVE: u64 = 16 << 20;
 
-/// A running `astrago up`.
 pub(crate) struct Running {
     pub(crate) endpoints: Endpoints,
     pub(crate) admin_token: String,
@@ -88,13 +87,24 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
 
     let client = Client::new(server.local(Identity::component("astrago")), "default");
     let runs_train_jobs = arguments.controllers.contains(&Controller::TrainJobs);
-    install::install(&client, runs_train_jobs).await?;
-
     let stop = Stages {
         requests: CancellationToken::new(),
         workers: CancellationToken::new(),
     };
     let tasks = TaskTracker::new();
+    let named = node.as_ref().map(|options| options.node_name.clone());
+    // One waits for the disk most of the time, the other for processes, and neither for the other.
+    let install = install::install(&client, runs_train_jobs);
+    let start_node = async {
+        match node {
+            Some(options) => {
+                let stop = stop.workers.clone();
+                Ok(start_node(&server, options, &tasks, stop).await?)
+            }
+            None => Ok(()),
+        }
+    };
+    tokio::try_join!(install, start_node)?;
     let plan = plan_options(&server);
     // The process holds each object once: the controllers and the REST API read the same copies.
     let mirrors = Mirrors::default();
@@ -104,12 +114,8 @@ pub(crate) async fn start(arguments: &Up, data: DataDir) -> Result<Running> {
     let controllers = Client::new(server.local(Identity::component("controllers")), "default");
     let run = astrago_controllers::run(controllers, options, stop.workers.clone());
     tasks.spawn(run);
-    if let Some(options) = node {
-        let name = options.node_name.clone();
-        start_node(&server, options, &tasks, stop.workers.clone()).await?;
-        if runs_train_jobs {
-            tasks.spawn(stand_ins::keep(client.clone(), name, stop.workers.clone()));
-        }
+    if let Some(name) = named.filter(|_| runs_train_jobs) {
+        tasks.spawn(stand_ins::keep(client.clone(), name, stop.workers.clone()));
     }
     // Only now, so that whoever finds it ready finds the node.
     let workers = stop.workers.clone();

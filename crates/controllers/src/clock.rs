@@ -12,17 +12,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// Tells the time and wakes sleepers.
 pub trait Clock: Debug + Send + Sync + 'static {
-    /// The current moment.
     fn now(&self) -> Timestamp;
 
     /// Resolves once [`Clock::now`] has reached `deadline`.
     fn sleep_until(&self, deadline: Timestamp) -> BoxFuture<'static, ()>;
 }
 
-/// A clock that many components share.
 pub type SharedClock = Arc<dyn Clock>;
 
-/// The wall clock of this machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 

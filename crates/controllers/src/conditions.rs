@@ -6,12 +6,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::clock::stamp;
 
-/// What a condition is to say.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Claim<'a> {
-    /// The type.
     pub(crate) kind: &'a str,
-    /// Whether it holds.
     pub(crate) holds: bool,
     /// Why, for machines.
     pub(crate) reason: &'a str,

@@ -1,14 +1,13 @@
 //! What every controller is given: the client, the clock, the shared copies of the world, and where to tell
 //! people what happened.
 
-use std::fmt::{self, Debug};
+use std::fmt;
 use std::sync::Arc;
 
 use astrago_api::ObjectKey;
-use astrago_mirror::Mirrors;
+use astrago_mirror::{Kind, Mirrors};
 use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 use kube::{Api, Client, Resource, ResourceExt};
-use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
 use crate::clock::SharedClock;
@@ -23,11 +22,8 @@ pub const FIELD_MANAGER: &str = "astrago-controllers";
 pub struct Context {
     /// The only road to the API server.
     pub client: Client,
-    /// The only source of time.
     pub clock: SharedClock,
-    /// Events for people.
     pub events: Recorder,
-    /// Counters.
     pub metrics: Arc<Metrics>,
     /// Copies of the objects that the controllers read.
     pub mirrors: Mirrors,
@@ -69,16 +65,13 @@ impl Context {
 
     /// Deletes `object`, of this version only if one is given, with all that belongs to it; its name stays taken until
     /// all of that is gone. Returns what is left of it meanwhile.
-    pub(crate) async fn delete<K>(
+    pub(crate) async fn delete<K: Kind>(
         &self,
         controller: &'static str,
         api: &Api<K>,
         object: &K,
         version: Option<String>,
-    ) -> kube::Result<Option<K>>
-    where
-        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
-    {
+    ) -> kube::Result<Option<K>> {
         let parameters = DeleteParams {
             propagation_policy: Some(PropagationPolicy::Foreground),
             preconditions: Some(Preconditions {

@@ -47,7 +47,6 @@ pub enum Retry {
 pub trait Category: StdError + Send + Sync + 'static {
     /// PascalCase name of the kind of error: reason of the event, label of the metric.
     fn category(&self) -> &'static str;
-    /// How to go on.
     fn retry(&self) -> Retry;
     /// Whether a person should learn of it by an event. Conflicts pass on their own and are not worth one.
     fn notable(&self) -> bool {

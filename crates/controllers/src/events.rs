@@ -27,7 +27,6 @@ const LONGEST_MESSAGE: usize = 1024;
 /// How many names are remembered with their count, to spare a read before each repetition.
 const REMEMBERED: usize = 4096;
 
-/// One thing to tell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Notice {
     /// The object that it is about.
@@ -40,17 +39,13 @@ pub struct Notice {
     pub message: String,
 }
 
-/// The two types of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 pub enum Severity {
-    /// Something went as it should.
     Normal,
-    /// Something did not.
     Warning,
 }
 
 impl Notice {
-    /// An event of type `Normal`.
     pub fn normal(
         regarding: ObjectReference,
         reason: impl Into<String>,
@@ -64,7 +59,6 @@ impl Notice {
         }
     }
 
-    /// An event of type `Warning`.
     pub fn warning(
         regarding: ObjectReference,
         reason: impl Into<String>,

@@ -32,39 +32,31 @@ use crate::{report, status};
 
 const CONTROLLER: &str = "job";
 
-/// A reconcile of a Job.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a Job could not be brought to its desired state.
 #[derive(Debug, thiserror::Error, strum::IntoStaticStr)]
 pub(crate) enum Error {
-    /// The Job makes no sense.
     #[error("{field} {problem}")]
     Invalid {
         field: &'static str,
         problem: String,
     },
-    /// A pod could not be created.
     #[error("failed to create pod {name}")]
     #[strum(serialize = "FailedCreate")]
     CreatePod { name: String, source: kube::Error },
-    /// A pod of this name exists and belongs to somebody else.
     #[error("pod {name} exists and does not belong to this job")]
     #[strum(serialize = "FailedCreate")]
     NameTaken { name: String },
-    /// A pod could not be taken on or let go.
     #[error("failed to change the owner of pod {name}")]
     #[strum(serialize = "FailedClaim")]
     ClaimPod { name: String, source: kube::Error },
-    /// A pod could not be deleted.
     #[error("failed to delete pod {name}")]
     #[strum(serialize = "FailedDelete")]
     DeletePod { name: String, source: kube::Error },
-    /// The Job could not be deleted at the end of its time.
     #[error("failed to delete the finished job")]
     #[strum(serialize = "FailedDelete")]
     DeleteExpired { source: kube::Error },
-    /// The status could not be written.
     #[error("failed to write the status of the job")]
     WriteStatus { source: kube::Error },
 }
@@ -87,7 +79,6 @@ impl Category for Error {
     }
 }
 
-/// Runs the controller until cancelled.
 pub(crate) async fn run(context: Arc<Context>, workers: usize, stop: CancellationToken) {
     let queue = context.queue();
     let mirrors = &context.mirrors;

@@ -27,7 +27,6 @@ use crate::{report, status};
 
 const CONTROLLER: &str = "jobset";
 
-/// A reconcile of a JobSet.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a JobSet could not be brought to its desired state.
@@ -36,31 +35,24 @@ pub(crate) enum Error {
     /// The set makes no sense, and while it is held its owner can mend that.
     #[error("the jobset is invalid: {errors}")]
     Invalid { errors: FieldErrors },
-    /// A Job could not be created.
     #[error("failed to create job {name}")]
     #[strum(serialize = "JobCreationFailed")]
     CreateJob { name: String, source: kube::Error },
-    /// The Service could not be created.
     #[error("failed to create service {name}")]
     #[strum(serialize = "HeadlessServiceCreationFailed")]
     CreateService { name: String, source: kube::Error },
-    /// A claim could not be created.
     #[error("failed to create claim {name}")]
     #[strum(serialize = "PVCCreationFailed")]
     CreateClaim { name: String, source: kube::Error },
-    /// A Job of this name exists and belongs to somebody else.
     #[error("job {name} exists and does not belong to this jobset")]
     #[strum(serialize = "JobCreationFailed")]
     NameTaken { name: String },
-    /// A Job could not be held or let go.
     #[error("failed to suspend or resume job {name}")]
     #[strum(serialize = "SuspendFailed")]
     SuspendJob { name: String, source: kube::Error },
-    /// The set or a Job could not be deleted.
     #[error("failed to delete {name}")]
     #[strum(serialize = "DeletionFailed")]
     Delete { name: String, source: kube::Error },
-    /// The status could not be written.
     #[error("failed to write the status of the jobset")]
     WriteStatus { source: kube::Error },
 }
@@ -84,7 +76,6 @@ impl Category for Error {
     }
 }
 
-/// Runs the controller until cancelled.
 pub(crate) async fn run(context: Arc<Context>, workers: usize, stop: CancellationToken) {
     let queue = context.queue();
     let mirrors = &context.mirrors;

@@ -20,7 +20,6 @@ use crate::clock::SharedClock;
 pub struct Election {
     /// Namespace of the Lease; it must exist.
     pub namespace: String,
-    /// Name of the Lease.
     pub name: String,
     /// Who we are. Two live processes never share an identity.
     pub identity: String,

@@ -26,7 +26,6 @@ mod restart_policy;
 mod success_policy;
 mod tally;
 
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use astrago_api::legacy::{
@@ -39,7 +38,6 @@ use astrago_plan::legacy::{LegacyKind, TrainingJob};
 use k8s_openapi::NamespaceResourceScope;
 use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
@@ -49,15 +47,7 @@ use crate::{report, status};
 
 /// A kind that this engine runs.
 pub(crate) trait Kind:
-    LegacyKind
-    + Resource<DynamicType = (), Scope = NamespaceResourceScope>
-    + Clone
-    + Debug
-    + Serialize
-    + DeserializeOwned
-    + Send
-    + Sync
-    + 'static
+    LegacyKind + astrago_mirror::Kind + Resource<Scope = NamespaceResourceScope> + Serialize
 {
     /// The shared copy of its objects.
     fn mirror(mirrors: &Mirrors) -> &Mirror<Self>;
@@ -83,7 +73,6 @@ kinds! {
     JAXJob: jax_jobs;
 }
 
-/// A reconcile of a v1 job.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a v1 job could not be brought to its desired state.
@@ -93,22 +82,17 @@ pub(crate) enum Error {
     #[error("the job is invalid and goes on as it was: {errors}")]
     #[strum(serialize = "FailedValidation")]
     Invalid { errors: FieldErrors },
-    /// Something could not be created.
     #[error("failed to create {name}")]
     #[strum(serialize = "FailedCreate")]
     Create { name: String, source: kube::Error },
-    /// Something of this name exists and belongs to somebody else.
     #[error("{name} exists and does not belong to this job")]
     #[strum(serialize = "FailedCreate")]
     NameTaken { name: String },
-    /// Something could not be deleted.
     #[error("failed to delete {name}")]
     #[strum(serialize = "FailedDelete")]
     Delete { name: String, source: kube::Error },
-    /// The key pair of an MPIJob could not be made.
     #[error("failed to make the key pair")]
     MakeKey { source: rcgen::Error },
-    /// The status could not be written.
     #[error("failed to write the status of the job")]
     WriteStatus { source: kube::Error },
 }

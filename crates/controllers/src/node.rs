@@ -25,16 +25,13 @@ use silence_policy::{Hearing, Silence, hear, silence};
 const CONTROLLER: &str = "node";
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 
-/// A reconcile of a node.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a silent node could not be dealt with.
 #[derive(Debug, thiserror::Error, strum::IntoStaticStr)]
 pub(crate) enum Error {
-    /// The node's condition could not be written.
     #[error("failed to mark the node as unknown")]
     MarkNode { source: kube::Error },
-    /// A pod could not be given up.
     #[error("failed to give up pod {pod}")]
     GiveUp { pod: String, source: kube::Error },
 }
@@ -54,7 +51,6 @@ impl Category for Error {
 /// What is known of each node's signs of life.
 type Signs = Mutex<HashMap<String, Hearing>>;
 
-/// Runs the controller until cancelled.
 pub(crate) async fn run(context: Arc<Context>, stop: CancellationToken) {
     let queue = context.queue();
     let mirrors = &context.mirrors;

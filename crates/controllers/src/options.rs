@@ -25,9 +25,7 @@ pub struct Options {
     pub nodes: bool,
     /// Only the holder of this lease works; `None` where nobody else can be there.
     pub election: Option<Election>,
-    /// The source of time.
     pub clock: SharedClock,
-    /// Where to count.
     pub metrics: Arc<Metrics>,
     /// What the plans of TrainJobs depend on besides the objects.
     pub plan: astrago_plan::Options,

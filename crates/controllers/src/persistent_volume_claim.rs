@@ -129,7 +129,6 @@ fn holds(pod: &Pod) -> bool {
     placed && !pod::is_terminal(pod)
 }
 
-/// The claims that a pod names.
 fn used(pod: &Pod) -> BTreeSet<&str> {
     let volumes = pod
         .spec

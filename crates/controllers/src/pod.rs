@@ -115,7 +115,6 @@ pub fn count(pod: &Pod, annotation: &str) -> i32 {
         .max(0)
 }
 
-/// When it was created.
 pub fn created_at(pod: &Pod) -> Option<Timestamp> {
     pod.metadata.creation_timestamp.as_ref().map(|time| time.0)
 }

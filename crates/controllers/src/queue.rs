@@ -34,7 +34,6 @@ struct State {
 }
 
 impl Queue {
-    /// An empty queue.
     pub fn new(clock: SharedClock) -> Self {
         Self {
             clock,

@@ -65,10 +65,8 @@ pub struct Metrics {
     counts: Mutex<BTreeMap<Counter, u64>>,
 }
 
-/// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Counter {
-    /// Reconciles of a controller.
     Reconciles(&'static str),
     /// Failed reconciles of a controller, by category.
     Failures(&'static str, &'static str),
@@ -77,22 +75,18 @@ pub enum Counter {
 }
 
 impl Metrics {
-    /// One reconcile of `controller` begins.
     pub fn reconciled(&self, controller: &'static str) {
         self.add(Counter::Reconciles(controller));
     }
 
-    /// One reconcile of `controller` failed.
     pub fn failed(&self, controller: &'static str, category: &'static str) {
         self.add(Counter::Failures(controller, category));
     }
 
-    /// `controller` wrote one object.
     pub fn wrote(&self, controller: &'static str) {
         self.add(Counter::Writes(controller));
     }
 
-    /// All counters.
     pub fn snapshot(&self) -> BTreeMap<Counter, u64> {
         self.counts
             .lock()

@@ -50,7 +50,6 @@ impl Category for Error {
     }
 }
 
-/// Runs the controller until cancelled.
 pub(crate) async fn run(context: Arc<Context>, stop: CancellationToken) {
     let (queue, members) = (context.queue(), Arc::new(Members::default()));
     let soon = {
@@ -125,7 +124,6 @@ pub(crate) async fn run(context: Arc<Context>, stop: CancellationToken) {
     tokio::join!(follow, work);
 }
 
-/// The Services that select a pod.
 fn services_of(context: &Context, pod: &Pod) -> impl Iterator<Item = Arc<Service>> {
     let namespace = pod.namespace().unwrap_or_default();
     let entries = pod.labels().iter();

@@ -31,49 +31,35 @@ use self::turn::Turns;
 
 const CONTROLLER: &str = "trainjob";
 
-/// A reconcile of a TrainJob.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a TrainJob could not be brought to its desired state.
 #[derive(Debug, thiserror::Error, strum::IntoStaticStr)]
 pub(crate) enum Error {
-    /// The kind of runtime is none that we know.
     #[error("unsupported runtime: {kind}.{group}")]
     #[strum(serialize = "TrainingRuntimeNotSupported")]
-    UnsupportedRuntime {
-        kind: String,
-        /// The API group.
-        group: String,
-    },
-    /// The runtime is not there.
+    UnsupportedRuntime { kind: String, group: String },
     #[error("{kind} {name} does not exist; the job starts when it is created")]
     #[strum(serialize = "TrainingRuntimeNotFound")]
     NoRuntime { kind: String, name: String },
-    /// The runtime could not be read.
     #[error("failed to read the runtime {name}")]
     #[strum(serialize = "TrainJobResourcesCreationFailed")]
     ReadRuntime { name: String, source: kube::Error },
-    /// The snapshot of the runtime is not what it should be.
     #[error("invalid runtime snapshot: {problem}")]
     #[strum(serialize = "TrainJobResourcesCreationFailed")]
     BadSnapshot { problem: String },
-    /// A JobSet of the job's name belongs to somebody else.
     #[error("jobset {name} exists and does not belong to this TrainJob")]
     #[strum(serialize = "TrainJobResourcesCreationFailed")]
     NameTaken { name: String },
-    /// An object could not be made.
     #[error("failed to apply {name}")]
     #[strum(serialize = "TrainJobResourcesCreationFailed")]
     Apply { name: String, source: kube::Error },
-    /// No key pair could be made.
     #[error("failed to make a key pair")]
     #[strum(serialize = "TrainJobResourcesCreationFailed")]
     MakeKey { source: rcgen::Error },
-    /// The job or its JobSet could not be deleted.
     #[error("failed to delete {name}")]
     #[strum(serialize = "DeletionFailed")]
     Delete { name: String, source: kube::Error },
-    /// The status could not be written.
     #[error("failed to write the status of the TrainJob")]
     WriteStatus { source: kube::Error },
 }
@@ -108,7 +94,6 @@ impl Error {
     }
 }
 
-/// Runs the controller until cancelled.
 pub(crate) async fn run(context: Arc<Context>, options: crate::Options, stop: CancellationToken) {
     let queue = context.queue();
     let mirrors = &context.mirrors;
@@ -159,7 +144,6 @@ pub(crate) async fn run(context: Arc<Context>, options: crate::Options, stop: Ca
     .await;
 }
 
-/// What a reconcile is given.
 struct Maker {
     context: Arc<Context>,
     options: astrago_plan::Options,

@@ -13,10 +13,9 @@ use std::fmt::Debug;
 use std::pin::pin;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use astrago_api::ObjectKey;
+use astrago_api::{ObjectKey, Readable};
 use futures::{Stream, StreamExt};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::DeserializeGuard;
 use kube::core::error_boundary::InvalidObject;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
@@ -48,7 +47,6 @@ type Listener<K> = Box<dyn Fn(&Change<K>) + Send + Sync>;
 /// The index entries of an object.
 type IndexBy<K> = fn(&K) -> Vec<String>;
 
-/// What can be mirrored.
 pub trait Kind:
     Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
 {
@@ -144,7 +142,7 @@ impl<K: Kind> Mirror<K> {
     /// Follows the API server until cancelled, or waits for its turn while another does. Errors are retried with
     /// back-off.
     pub async fn run(&self, client: Client, stop: CancellationToken) {
-        let api: Api<DeserializeGuard<K>> = Api::all(client);
+        let api: Api<Readable<K>> = Api::all(client);
         let events = watcher(api, watcher::Config::default()).backoff(Resume::default());
         let work = async {
             let _turn = self.shared.turn.lock().await;
@@ -155,7 +153,7 @@ impl<K: Kind> Mirror<K> {
 
     async fn follow(
         &self,
-        events: impl Stream<Item = watcher::Result<watcher::Event<DeserializeGuard<K>>>>,
+        events: impl Stream<Item = watcher::Result<watcher::Event<Readable<K>>>>,
     ) {
         let mut events = pin!(events);
         let mut broken = false;
@@ -177,21 +175,21 @@ impl<K: Kind> Mirror<K> {
         }
     }
 
-    fn take_in(&self, event: watcher::Event<DeserializeGuard<K>>) {
+    fn take_in(&self, event: watcher::Event<Readable<K>>) {
         match event {
             watcher::Event::Init => self.begin_list(),
-            watcher::Event::InitApply(DeserializeGuard(Ok(object))) => {
+            watcher::Event::InitApply(Readable(Ok(object))) => {
                 self.store(object, Source::List);
             }
             watcher::Event::InitDone => self.end_list(),
-            watcher::Event::Apply(DeserializeGuard(Ok(object))) => {
+            watcher::Event::Apply(Readable(Ok(object))) => {
                 self.store(object, Source::Watch);
             }
-            watcher::Event::Delete(DeserializeGuard(Ok(object))) => self.remove(&object),
-            watcher::Event::InitApply(DeserializeGuard(Err(invalid)))
-            | watcher::Event::Apply(DeserializeGuard(Err(invalid))) => self.leave(&invalid),
+            watcher::Event::Delete(Readable(Ok(object))) => self.remove(&object),
+            watcher::Event::InitApply(Readable(Err(invalid)))
+            | watcher::Event::Apply(Readable(Err(invalid))) => self.leave(&invalid),
             // Its metadata is all that a deletion needs.
-            watcher::Event::Delete(DeserializeGuard(Err(invalid))) => {
+            watcher::Event::Delete(Readable(Err(invalid))) => {
                 self.forget(&key_of(&invalid), version_of(&invalid.metadata));
             }
         }
@@ -214,7 +212,6 @@ impl<K: Kind> Mirror<K> {
         let _ = ready.wait_for(|ready| *ready).await;
     }
 
-    /// One object.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
         self.read().objects.get(key).cloned()
     }

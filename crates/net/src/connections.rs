@@ -103,7 +103,6 @@ impl Drop for Connection {
     }
 }
 
-/// A request under way.
 pub(crate) struct Request {
     state: Arc<State>,
     all: Arc<Connections>,
@@ -112,11 +111,13 @@ pub(crate) struct Request {
 impl Request {
     /// It lasts until its answer is sent, or given up.
     pub(crate) fn until_sent(self, body: Body) -> Body {
-        Body::new(Sending {
-            body,
-            _request: self,
-        })
+        until_sent(body, self)
     }
+}
+
+/// The same body, with something that is dropped when it has been sent, or given up.
+pub fn until_sent<T: Send + Unpin + 'static>(body: Body, held: T) -> Body {
+    Body::new(Sending { body, _held: held })
 }
 
 impl Drop for Request {
@@ -127,12 +128,12 @@ impl Drop for Request {
     }
 }
 
-struct Sending {
+struct Sending<T> {
     body: Body,
-    _request: Request,
+    _held: T,
 }
 
-impl HttpBody for Sending {
+impl<T: Unpin> HttpBody for Sending<T> {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -26,7 +26,6 @@ pub async fn keep<F: Future<Output = ()> + Send>(
     }
 }
 
-/// What a panic said.
 pub fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());

@@ -42,10 +42,10 @@ use std::os::unix::fs::DirBuilderExt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use astrago_api::Readable;
 use futures::TryStreamExt;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{Pod, Service};
-use kube::core::DeserializeGuard;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use tokio::net::TcpListener;
@@ -54,12 +54,12 @@ use tokio_util::sync::CancellationToken;
 
 use self::address::Addresses;
 use self::events::Events;
-use self::node::{Node, Shared, Tasks};
+use self::node::{HostImage, Node, Shared, Tasks};
 use self::register::NodeFacts;
 use self::worker::Worker;
 use crate::egress::{self, Egress, Way};
 use crate::housekeeping;
-use crate::image;
+use crate::image::{self, HostError};
 use crate::launch::{self, Bridges, Launcher};
 use crate::layout::{self, PodDir};
 use crate::metrics::Collector;
@@ -155,6 +155,8 @@ async fn work(client: Client, options: Options, token: CancellationToken) -> Res
 
 /// Prepares the machine.
 async fn open(client: Client, options: Options, kubelet: SocketAddr, tasks: Tasks) -> Result<Node> {
+    let host_image = Arc::new(HostImage::default());
+    let look = look_at_python(Arc::clone(&host_image), &options, &tasks);
     let prepare = move || -> Result<_> {
         let failed = |path: std::path::PathBuf| move |source| Error::DataDir { path, source };
         let pods = layout::pods(&options.data_dir);
@@ -186,7 +188,6 @@ async fn open(client: Client, options: Options, kubelet: SocketAddr, tasks: Task
             Way::Missing { .. } => tracing::warn!("{}", egress.way.describe()),
             way => tracing::info!("{}", way.describe()),
         }
-        let host_image = image::Root::host(options.python.as_deref()).map_err(Error::HostImage)?;
         let images = match options.images {
             Images::Host => None,
             Images::Pull => {
@@ -197,13 +198,14 @@ async fn open(client: Client, options: Options, kubelet: SocketAddr, tasks: Task
         };
         let gpus = gpus(&options);
         let launcher = Launcher::new(&options.supervisor, bridges);
-        let parts = (launcher, egress, host_image, images);
+        let parts = (launcher, egress, images);
         Ok((options, shared, parts, gpus))
     };
-    let prepared = tokio::task::spawn_blocking(prepare)
-        .await
-        .map_err(|_| Error::Interrupted)?;
-    let (options, shared, (launcher, egress, host_image, images), gpus) = prepared?;
+    // Beside the rest, which starts processes as well.
+    let (prepared, found) = tokio::join!(tokio::task::spawn_blocking(prepare), look);
+    found.map_err(Error::HostImage)?;
+    let prepared = prepared.map_err(|_| Error::Interrupted)?;
+    let (options, shared, (launcher, egress, images), gpus) = prepared?;
     let host_address = host_address(kubelet);
     let certificate = server::Certificate::generate(
         &options.node_name,
@@ -240,6 +242,30 @@ async fn open(client: Client, options: Options, kubelet: SocketAddr, tasks: Task
         links: links::Links::default(),
         options,
     })
+}
+
+/// Asks Python about itself. One that was named must answer before anything starts; whatever else is there may take its
+/// time, and is the matter of the pods that want it.
+fn look_at_python(
+    image: Arc<HostImage>,
+    options: &Options,
+    tasks: &Tasks,
+) -> impl Future<Output = Result<(), HostError>> + use<> {
+    let python = options.python.clone();
+    if python.is_none() && options.images == Images::Host {
+        let image = Arc::clone(&image);
+        tasks.spawn(async move {
+            if let Err(error) = image.get(None).await {
+                tracing::warn!(error = %crate::sandbox::process::chain(&error), "Python could not be looked at");
+            }
+        });
+    }
+    async move {
+        match python {
+            Some(python) => image.get(Some(&python)).await.map(drop),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Finds the pods that an earlier agent left, and takes note of what they have.
@@ -330,7 +356,7 @@ async fn heartbeat(node: Arc<Node>, known: k8s_openapi::api::core::v1::Node) {
 }
 
 async fn services(node: Arc<Node>) {
-    let api: Api<DeserializeGuard<Service>> = Api::all(node.client.clone());
+    let api: Api<Readable<Service>> = Api::all(node.client.clone());
     let mut events = Box::pin(watcher(api, watcher::Config::default()).default_backoff());
     let mut listed = Vec::new();
     loop {
@@ -356,7 +382,7 @@ async fn services(node: Arc<Node>) {
 
 /// Keeps a worker for every pod that is bound here.
 async fn pods(node: Arc<Node>) {
-    let api: Api<DeserializeGuard<Pod>> = Api::all(node.client.clone());
+    let api: Api<Readable<Pod>> = Api::all(node.client.clone());
     let selector = format!("spec.nodeName={}", node.options.node_name);
     let mut events =
         Box::pin(watcher(api, watcher::Config::default().fields(&selector)).default_backoff());
@@ -439,7 +465,7 @@ fn dismiss(node: &Arc<Node>, workers: &mut BTreeMap<String, watch::Sender<Arc<Po
         .spawn(worker::bury(Arc::clone(node), dir, uid.to_owned()));
 }
 
-fn readable(pod: DeserializeGuard<Pod>) -> Option<Arc<Pod>> {
+fn readable(pod: Readable<Pod>) -> Option<Arc<Pod>> {
     match pod.0 {
         Ok(pod) if pod.annotations().contains_key(MIRROR) => None,
         Ok(pod) => Some(Arc::new(pod)),

@@ -7,8 +7,6 @@ mod cgroups;
 mod kernel;
 mod tools;
 
-use std::fmt;
-
 use serde::Serialize;
 
 use crate::{Images, Options};
@@ -36,16 +34,6 @@ pub enum Level {
     Fail,
 }
 
-impl fmt::Display for Level {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(match self {
-            Self::Ok => "ok",
-            Self::Warn => "warn",
-            Self::Fail => "fail",
-        })
-    }
-}
-
 impl Finding {
     fn ok(requirement: &'static str, found: impl Into<String>) -> Self {
         Self {
@@ -58,19 +46,16 @@ impl Finding {
 
     fn warn(requirement: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
-            requirement,
             level: Level::Warn,
-            found: found.into(),
             fix: Some(fix.into()),
+            ..Self::ok(requirement, found)
         }
     }
 
     fn fail(requirement: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
-            requirement,
             level: Level::Fail,
-            found: found.into(),
-            fix: Some(fix.into()),
+            ..Self::warn(requirement, found, fix)
         }
     }
 }

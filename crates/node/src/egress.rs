@@ -160,7 +160,7 @@ impl Egress {
                 _lock: Some(lock),
             },
             Err(error) => {
-                let reason = crate::sandbox::process::chain(&error);
+                let reason = astrago_net::chain(&error);
                 let way = Way::Missing { reason };
                 Self { way, _lock: None }
             }

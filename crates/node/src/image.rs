@@ -77,7 +77,6 @@ impl Root {
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an image cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{image:?} is not a valid image name")]

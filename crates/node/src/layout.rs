@@ -24,7 +24,6 @@
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-/// The folder of one pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodDir(PathBuf);
 
@@ -39,7 +38,6 @@ impl PodDir {
         Self(path.into())
     }
 
-    /// The folder itself.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -66,7 +64,6 @@ impl PodDir {
         self.0.join("state.json")
     }
 
-    /// The supervisor's socket.
     pub fn control(&self) -> PathBuf {
         self.0.join("control.sock")
     }
@@ -81,7 +78,6 @@ impl PodDir {
         self.0.join("supervisor.log")
     }
 
-    /// The folder of one volume.
     pub fn volume(&self, name: &str) -> PathBuf {
         self.0.join("volumes").join(name)
     }

@@ -56,7 +56,6 @@ const LONGEST: Duration = Duration::from_mins(5);
 /// How long a supervisor may take to say who it is.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Where reports go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     Tcp(SocketAddr),
@@ -74,7 +73,7 @@ pub(crate) async fn serve(data_dir: PathBuf, target: Target) {
     let listener = match listen(&data_dir) {
         Ok(listener) => listener,
         Err(error) => {
-            tracing::error!(error = %crate::sandbox::process::chain(&error), "pods cannot report progress");
+            tracing::error!(error = %astrago_net::chain(&error), "pods cannot report progress");
             return std::future::pending().await;
         }
     };

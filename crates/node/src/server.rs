@@ -12,7 +12,7 @@
 //! | `/healthz` | the only one that needs no token |
 //!
 //! Everything is read from the data directory and the supervisors' sockets, so the endpoints need
-//! no state of their own and work for pods that an earlier agent started, and for logs of pods
+//! no state of their own (but remember whose the folders are) and work for pods that an earlier agent started, and for logs of pods
 //! that are gone.
 
 mod attach;
@@ -49,11 +49,28 @@ pub struct Options {
     pub collector: Collector,
 }
 
-type State = axum::extract::State<Arc<Options>>;
+/// What the endpoints share.
+pub(crate) struct Server {
+    options: Options,
+    identities: pods::Identities,
+}
+
+impl std::ops::Deref for Server {
+    type Target = Options;
+
+    fn deref(&self) -> &Options {
+        &self.options
+    }
+}
+
+type State = axum::extract::State<Arc<Server>>;
 
 /// The endpoints, behind the bearer token.
 pub fn router(options: Options) -> Router {
-    let options = Arc::new(options);
+    let server = Arc::new(Server {
+        options,
+        identities: pods::Identities::default(),
+    });
     Router::new()
         .route(
             "/containerLogs/{namespace}/{pod}/{container}",
@@ -67,11 +84,11 @@ pub fn router(options: Options) -> Router {
         .route("/stats/summary", get(stats::summary))
         .route("/metrics", get(stats::prometheus))
         .layer(middleware::from_fn_with_state(
-            Arc::clone(&options),
+            Arc::clone(&server),
             auth::require_token,
         ))
         .route("/healthz", get(|| async { "ok" }))
-        .with_state(options)
+        .with_state(server)
 }
 
 type Result<T, E = Error> = std::result::Result<T, E>;

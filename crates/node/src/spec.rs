@@ -9,13 +9,11 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// One pod.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PodSpec {
     pub uid: String,
     pub namespace: String,
     pub name: String,
-    /// The host name inside.
     pub hostname: String,
     /// Folder of this pod's logs.
     pub log_dir: PathBuf,
@@ -73,7 +71,6 @@ pub enum Network {
     },
 }
 
-/// One container.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ContainerSpec {
     pub name: String,
@@ -186,7 +183,6 @@ pub struct Limits {
     pub cpu_limit: Option<u64>,
     /// Thousandths of a CPU that it asked for, its weight when CPUs are short.
     pub cpu_request: Option<u64>,
-    /// Bytes of memory.
     pub memory: Option<u64>,
     /// Processes and threads.
     pub pids: Option<u64>,
@@ -210,6 +206,9 @@ pub struct Probe {
     pub timeout_seconds: u64,
     pub success_threshold: u32,
     pub failure_threshold: u32,
+    /// What a container has to end that fails it, instead of the pod's time.
+    #[serde(default)]
+    pub grace_seconds: Option<u64>,
 }
 
 /// What a probe or a lifecycle hook does.

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::phase::Phase;
 
-/// The whole state of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
     pub phase: Phase,
@@ -33,7 +32,6 @@ pub struct State {
     pub containers: Vec<ContainerState>,
 }
 
-/// The state of one container.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ContainerState {
     pub name: String,
@@ -50,9 +48,11 @@ pub struct ContainerState {
     pub started: bool,
     #[serde(default)]
     pub ready: bool,
+    /// What the last probe said that failed, until one of its kind succeeds; for events.
+    #[serde(default)]
+    pub unhealthy: Option<String>,
 }
 
-/// What a container is doing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Status {
@@ -75,7 +75,6 @@ impl Default for Status {
     }
 }
 
-/// How a container ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Terminated {
     /// 128 + signal when a signal ended it.
@@ -170,7 +169,6 @@ impl State {
         self.init_containers.iter().chain(&self.containers)
     }
 
-    /// The container of that name.
     pub fn container(&self, name: &str) -> Option<&ContainerState> {
         self.all().find(|container| container.name == name)
     }
@@ -198,7 +196,7 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// The same; what is not `kept` may be gone or empty after the power failed, if there was nothing before.
-fn put(path: &Path, content: &[u8], kept: bool) -> io::Result<()> {
+pub(crate) fn put(path: &Path, content: &[u8], kept: bool) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let draft = path.with_file_name(name);
@@ -214,7 +212,6 @@ fn put(path: &Path, content: &[u8], kept: bool) -> io::Result<()> {
     }
 }
 
-/// What goes wrong with state files.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

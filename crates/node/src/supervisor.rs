@@ -40,7 +40,6 @@ use nix::unistd::{dup2_stdin, dup2_stdout, pipe2, sethostname, setsid};
 use crate::egress::{self, keeper};
 use crate::layout::PodDir;
 use crate::sandbox::cgroup::{self, PodGroup};
-use crate::sandbox::process::chain;
 use crate::sandbox::rootfs::SYSTEM;
 use crate::sandbox::{detach, identity, network, seccomp};
 use crate::spec::{Mount, Network, PodSpec, Root};
@@ -71,7 +70,7 @@ pub fn supervise(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(io::stderr(), "error: {}", chain(&error));
+            let _ = writeln!(io::stderr(), "error: {}", astrago_net::chain(&error));
             ExitCode::FAILURE
         }
     }
@@ -176,7 +175,7 @@ fn supervisor(
             supervisor.run()
         }
         Err(error) => {
-            let _ = answer(&format!("error: {}\n", chain(&error)));
+            let _ = answer(&format!("error: {}\n", astrago_net::chain(&error)));
             Err(error)
         }
     }
@@ -309,7 +308,7 @@ fn keep_egress(folder: &Path) -> Result<()> {
 /// Ends this process, after saying what went wrong.
 fn end<E: std::error::Error>(result: &Result<(), E>) -> ! {
     if let Err(error) = result {
-        let _ = writeln!(io::stderr(), "error: {}", chain(error));
+        let _ = writeln!(io::stderr(), "error: {}", astrago_net::chain(error));
     }
     sys::end(i32::from(result.is_err()))
 }
@@ -347,7 +346,6 @@ fn hold_bridges() -> Result<()> {
     Ok(())
 }
 
-/// What goes wrong with supervisors.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum Error {

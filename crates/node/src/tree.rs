@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, CWD, Dir, DirEntry, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use crate::sandbox::mounts::descriptor;
@@ -47,12 +47,7 @@ pub(crate) fn remove_at(parent: impl AsFd, name: &OsStr) -> io::Result<()> {
     let top = open_up(parent, &name)?;
     loop {
         let mut pass = Pass::default();
-        for entry in Dir::read_from(&top)? {
-            let entry = entry?;
-            if is_proper(entry.file_name()) {
-                pass.remove(top.as_fd(), top.as_fd(), entry.file_name());
-            }
-        }
+        pass.empty(top.as_fd(), &top, 0)?;
         match (pass.progress, pass.error) {
             (true, _) => {}
             (false, None) => break,
@@ -62,11 +57,14 @@ pub(crate) fn remove_at(parent: impl AsFd, name: &OsStr) -> io::Result<()> {
     Ok(rustix::fs::unlinkat(parent, &name, AtFlags::REMOVEDIR)?)
 }
 
+/// Folders in folders that are emptied where they are.
+const LEVELS: usize = 8;
+
 /// One look at all that lies directly in the folder that is to go.
 ///
-/// Each folder in it is emptied: its files go, and the folders in it that are not empty move up to the
-/// top, where the next look finds them. So every folder is moved once at most, and there are never more
-/// than two levels to hold on to.
+/// Each folder in it is emptied: its files go, and so do the folders in it, down to a depth that honest programs keep
+/// to. Those that lie deeper and are not empty move up to the top, where the next look finds them. So every folder is
+/// moved once at most, and there are never more levels to hold on to than that.
 #[derive(Default)]
 struct Pass {
     progress: bool,
@@ -74,44 +72,36 @@ struct Pass {
 }
 
 impl Pass {
-    fn remove(&mut self, top: BorrowedFd<'_>, parent: BorrowedFd<'_>, name: &CStr) {
-        let done = match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
-            Err(Errno::ISDIR) => rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR),
+    fn remove(&mut self, top: BorrowedFd<'_>, parent: BorrowedFd<'_>, entry: &DirEntry, at: usize) {
+        let name = entry.file_name();
+        let done = match unlink(parent, name, entry.file_type()) {
+            Err(Errno::NOTEMPTY | Errno::EXIST) if at < LEVELS => {
+                open_up(parent, name).and_then(|folder| {
+                    self.empty(top, &folder, at + 1)?;
+                    rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
+                })
+            }
+            Err(Errno::NOTEMPTY | Errno::EXIST) => {
+                let fresh = format!("{:032x}", rand::random::<u128>());
+                // A folder can be moved only by someone who may write in it.
+                open_up(parent, name).and_then(|_| rustix::fs::renameat(parent, name, top, fresh))
+            }
             other => other,
         };
-        match done {
-            Err(Errno::NOTEMPTY | Errno::EXIST) => {
-                let emptied = open_up(parent, name).and_then(|folder| {
-                    self.empty(top, &folder)?;
-                    rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
-                });
-                self.note(emptied);
-            }
-            other => self.note(other),
-        }
+        self.note(done);
     }
 
-    fn empty(&mut self, top: BorrowedFd<'_>, folder: &OwnedFd) -> rustix::io::Result<()> {
+    fn empty(
+        &mut self,
+        top: BorrowedFd<'_>,
+        folder: &OwnedFd,
+        at: usize,
+    ) -> rustix::io::Result<()> {
         for entry in Dir::read_from(folder)? {
             let entry = entry?;
-            let name = entry.file_name();
-            if !is_proper(name) {
-                continue;
+            if is_proper(entry.file_name()) {
+                self.remove(top, folder.as_fd(), &entry, at);
             }
-            let done = match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
-                Err(Errno::ISDIR) => rustix::fs::unlinkat(folder, name, AtFlags::REMOVEDIR),
-                other => other,
-            };
-            let done = match done {
-                Err(Errno::NOTEMPTY | Errno::EXIST) => {
-                    let fresh = format!("{:032x}", rand::random::<u128>());
-                    // A folder can be moved only by someone who may write in it.
-                    open_up(folder.as_fd(), name)
-                        .and_then(|_| rustix::fs::renameat(folder, name, top, fresh))
-                }
-                other => other,
-            };
-            self.note(done);
         }
         Ok(())
     }
@@ -122,6 +112,23 @@ impl Pass {
             // Somebody else removed it.
             Err(Errno::NOENT) => {}
             Err(error) => self.error = self.error.or(Some(error)),
+        }
+    }
+}
+
+/// Removes a file or an empty folder. Which of the two it was when it was listed saves a question.
+fn unlink(parent: BorrowedFd<'_>, name: &CStr, listed: FileType) -> rustix::io::Result<()> {
+    let file = || rustix::fs::unlinkat(parent, name, AtFlags::empty());
+    let folder = || rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
+    if listed.is_dir() {
+        match folder() {
+            Err(Errno::NOTDIR) => file(),
+            other => other,
+        }
+    } else {
+        match file() {
+            Err(Errno::ISDIR) => folder(),
+            other => other,
         }
     }
 }

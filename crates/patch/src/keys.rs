@@ -88,7 +88,6 @@ impl Keys {
         &table::JOB_SET_SPEC
     }
 
-    /// The rules of a field.
     pub fn field(&self, name: &str) -> &Self {
         let found = self.fields.iter().find(|(field, _)| field == name);
         match (found, &self.items) {
@@ -97,7 +96,6 @@ impl Keys {
         }
     }
 
-    /// The rules of a list's items.
     pub fn items(&self) -> &Self {
         self.items.as_ref().map_or(&UNKNOWN, Child::get)
     }

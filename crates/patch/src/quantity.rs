@@ -62,13 +62,11 @@ const DECIMAL: [(&str, i64); 10] = [
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 impl Amount {
-    /// Nothing.
     pub const ZERO: Self = Self {
         nanos: 0,
         form: Form::Decimal,
     };
 
-    /// A whole number of units.
     pub fn whole(units: i64) -> Self {
         Self::capped(i128::from(units) * NANO, Form::Decimal)
     }
@@ -99,7 +97,6 @@ impl Amount {
         self.form
     }
 
-    /// Billionths of a unit.
     pub fn nanos(self) -> i128 {
         self.nanos
     }
@@ -238,7 +235,6 @@ impl From<Amount> for Quantity {
     }
 }
 
-/// Prints the canonical form.
 impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Small or fractional amounts would lose precision with binary suffixes.

@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use crate::provenance::{Origin, Origins};
 
-/// A JobSet in the making.
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) labels: BTreeMap<String, String>,

@@ -26,7 +26,6 @@ use crate::{RENDEZVOUS_PORT, TRAINER_CONTAINER};
 pub(crate) struct Context<'a> {
     pub(crate) job: &'a TrainJob,
     pub(crate) runtime: Runtime<'a>,
-    /// How many nodes train.
     pub(crate) nodes: i32,
 }
 
@@ -82,7 +81,6 @@ impl Context<'_> {
             .unwrap_or_else(|| self.job_name())
     }
 
-    /// The name of the TrainJob.
     pub(crate) fn job_name(&self) -> &str {
         self.job.metadata.name.as_deref().unwrap_or_default()
     }

@@ -19,7 +19,6 @@ use crate::train_job::{Options, Plan, explain_train_job};
 /// The letters that stand for the suffix that a pod's name gets when it is created.
 const SUFFIX: &str = "xxxxx";
 
-/// Every object that a TrainJob becomes.
 #[derive(Clone, Debug)]
 pub struct Preview {
     pub plan: Plan,

@@ -15,7 +15,6 @@ use astrago_patch::keys::{Keys, List, Strategy};
 use serde::Serialize;
 use serde_json::Value;
 
-/// Where a field came from.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "camelCase", tag = "from")]
 pub enum Origin {
@@ -143,7 +142,6 @@ impl Origins {
     }
 }
 
-/// A field of an object.
 #[derive(Debug)]
 pub(crate) struct Field<'s, 'v> {
     pub(crate) path: String,

@@ -25,7 +25,6 @@ use crate::error::{FieldError, FieldErrors};
 use crate::launcher;
 use crate::runtime::Runtime;
 
-/// Validates a TrainJob against its runtime.
 pub fn validate_train_job(job: &TrainJob, runtime: Runtime<'_>) -> Result<(), FieldErrors> {
     let mut errors = Vec::new();
     names::check(job, runtime, &mut errors);

@@ -11,12 +11,10 @@ pub use annotated::{annotated, plain};
 pub use lines::Lines;
 pub use serde_saphyr::Error;
 
-/// Reads one document.
 pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     serde_saphyr::from_str_with_options(text, options())
 }
 
-/// Reads all documents of a file.
 pub fn all_from_str<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, Error> {
     serde_saphyr::from_multiple_with_options(text, options())
 }

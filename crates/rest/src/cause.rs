@@ -28,7 +28,6 @@ pub(crate) struct Ending {
     pub(crate) finished_at: Option<Timestamp>,
     /// The init container that failed, if one did.
     pub(crate) init_container: Option<String>,
-    /// The last lines that it printed.
     pub(crate) tail: Vec<String>,
 }
 

@@ -10,7 +10,6 @@ use serde_json::json;
 use crate::app::{Error, reports};
 use crate::model::{ErrorBody, ErrorDetail, FieldError};
 
-/// What a handler returns.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl IntoResponse for Error {

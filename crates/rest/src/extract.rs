@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE};
@@ -47,7 +47,27 @@ impl FromRequestParts<Arc<Context>> for Caller {
             .limiter
             .count(&caller, changes, context.now())
             .map_err(Error::TooManyRequests)?;
+        if let Some(place) = parts.extensions.get::<Place>() {
+            place.take(context, &caller)?;
+        }
         Ok(caller)
+    }
+}
+
+/// The place of a request's answer among those of its caller, once it is known who that is. Whoever asks and does not read
+/// has only so many.
+#[derive(Clone, Default)]
+pub(crate) struct Place(Arc<Mutex<Option<Share>>>);
+
+impl Place {
+    fn take(&self, context: &Context, caller: &Caller) -> Result<(), Error> {
+        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if place.is_none() {
+            let mut share = context.limiter.share(caller, Kept::Answer);
+            share.grow(1).map_err(Error::TooManyRequests)?;
+            *place = Some(share);
+        }
+        Ok(())
     }
 }
 
@@ -64,7 +84,6 @@ pub(crate) fn token(headers: &HeaderMap) -> Option<String> {
     cookie(headers, COOKIE_NAME)
 }
 
-/// A cookie of a request.
 pub(crate) fn cookie(headers: &HeaderMap, wanted: &str) -> Option<String> {
     let cookies = headers
         .get_all(COOKIE)
@@ -77,7 +96,6 @@ pub(crate) fn cookie(headers: &HeaderMap, wanted: &str) -> Option<String> {
         .map(|(_, value)| value.to_owned())
 }
 
-/// A JSON body.
 pub(crate) struct Json<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequest<Arc<Context>> for Json<T> {

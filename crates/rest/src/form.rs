@@ -4,7 +4,7 @@
 //! command, environment and volumes. Both are one type, [`CreateRequest`]: [`typed`] reads it, [`check`] fills in
 //! what it leaves open, and [`manifest`] makes the ConfigMaps and the TrainJob of it.
 
-mod checkpoint;
+pub(crate) mod checkpoint;
 pub(crate) mod code;
 pub(crate) mod manifest;
 pub(crate) mod name;

@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, UPGRADE};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt as _;
 
 use crate::app::Error;
 use crate::context::{Authentication, Context};
-use crate::extract::token;
+use crate::extract::{Place, token};
 use crate::identity::Caller;
 use crate::model::AuditEntry;
 
@@ -38,9 +38,12 @@ pub(crate) async fn guard(
         return Error::ForeignOrigin(foreign).into_response();
     }
     let note = Note::of(&context, &mut request).await;
-    let mut response = caught(next.run(request)).await;
+    let place = Place::default();
+    request.extensions_mut().insert(place.clone());
+    let answer = caught(next.run(request)).await;
+    let mut response = answer.map(|body| astrago_net::until_sent(body, place));
     if let Some(note) = note {
-        note.write(&context, response.status().as_u16());
+        note.write(&context, response.status());
     }
     let headers = response.headers_mut();
     let fixed = [
@@ -107,19 +110,37 @@ impl Note {
         })
     }
 
-    fn write(self, context: &Context, status: u16) {
+    fn write(self, context: &Context, status: StatusCode) {
+        if NOTHING_DONE.contains(&status) {
+            return;
+        }
         let entry = AuditEntry {
             time: context.now(),
             user: self.user,
             action: self.action,
-            namespace: self.namespace,
-            object: self.object,
-            status,
+            namespace: cut(self.namespace),
+            object: cut(self.object),
+            status: status.as_u16(),
         };
         if let Err(error) = context.history.audit(&entry) {
             tracing::error!(error = %crate::error::chain(&error), "failed to write the audit trail");
         }
     }
+}
+
+/// What is refused before anything is looked at, however often somebody asks, and what asks for something that is not there.
+const NOTHING_DONE: [StatusCode; 3] = [
+    StatusCode::NOT_FOUND,
+    StatusCode::METHOD_NOT_ALLOWED,
+    StatusCode::TOO_MANY_REQUESTS,
+];
+
+/// Longer than any name of an object, so that none is cut that there could be.
+const LONGEST: usize = 1024;
+
+fn cut(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(LONGEST));
+    text
 }
 
 /// Whether the connection is to become something else, over which its client can do whatever that allows.

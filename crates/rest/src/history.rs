@@ -88,6 +88,9 @@ const SCHEMA: &str = "
     CREATE INDEX IF NOT EXISTS audit_by_time ON audit (time);
 ";
 
+/// The most entries of the audit trail that are kept, so that nobody's requests take the room of everybody's jobs.
+const MOST_AUDITED: i64 = 200_000;
+
 impl History {
     /// Opens the history, or begins one. One that is damaged is kept aside: nothing may hold up a start.
     pub(crate) fn open(directory: &Path) -> Result<Self> {
@@ -230,6 +233,10 @@ impl History {
             connection.execute(
                 "DELETE FROM audit WHERE time < ?1",
                 params![before.as_second()],
+            )?;
+            connection.execute(
+                "DELETE FROM audit WHERE rowid <= (SELECT max(rowid) FROM audit) - ?1",
+                params![MOST_AUDITED],
             )?;
             let mut statement = connection.prepare_cached(
                 "DELETE FROM job WHERE gone_at IS NOT NULL AND gone_at < ?1 RETURNING uid",
@@ -416,6 +423,28 @@ mod tests {
         assert!(history.archived(Some("other"), 10).unwrap().is_empty());
         assert!(history.expire(at(30)).unwrap().is_empty());
         assert_eq!(history.expire(at(31)).unwrap(), ["1", "2"]);
+    }
+
+    #[test]
+    fn the_audit_trail_has_an_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let history = History::open(folder.path()).unwrap();
+        history
+            .with(|connection| {
+                let many =
+                    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+                     INSERT INTO audit (time, namespace, entry) SELECT 100, 'n', '{}' FROM n";
+                connection.execute(many, params![MOST_AUDITED + 5])?;
+                Ok(())
+            })
+            .unwrap();
+        history.expire(Timestamp::from_second(1).unwrap()).unwrap();
+        let left = history.with(|connection| {
+            let count = "SELECT count(*), min(rowid) FROM audit";
+            let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
+            connection.query_row(count, [], row).map_err(Error::from)
+        });
+        assert_eq!(left.unwrap(), (MOST_AUDITED, 6));
     }
 
     #[test]

@@ -39,7 +39,6 @@ struct PodFacts {
     node: Option<JobNode>,
 }
 
-/// The times of one pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Times {
     pub(crate) created: Timestamp,

@@ -179,7 +179,6 @@ fn describe(operations: utoipa::openapi::OpenApi) -> utoipa::openapi::OpenApi {
     document
 }
 
-/// Why the API could not start.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to prepare the cluster for the REST API")]
 pub struct StartError(#[source] app::Error);

@@ -37,19 +37,21 @@ impl Default for Limits {
     }
 }
 
-/// Counts requests by user.
 pub(crate) struct Limiter {
     limits: Option<Limits>,
     buckets: Mutex<HashMap<(String, bool), Bucket>>,
     under_way: Arc<UnderWay>,
 }
 
-/// The bytes of unfinished requests, by user.
+/// What there is of unfinished requests, by user.
 type UnderWay = Mutex<HashMap<(String, Kept), u64>>;
 
-/// Where the bytes of a request are until it is answered.
+/// What a request has until it is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kept {
+    /// Its answer, until that is read. A page has a few of them open, and every log that somebody follows is one.
+    Answer,
+    /// Bytes of its body.
     /// What is made of them takes several times as much.
     InMemory,
     OnDisk,
@@ -59,6 +61,7 @@ impl Kept {
     /// What one user may have there.
     const fn most(self) -> u64 {
         match self {
+            Self::Answer => 200,
             Self::InMemory => 32 << 20,
             Self::OnDisk => 2 * crate::snapshot::MAX_BYTES,
         }
@@ -70,21 +73,21 @@ pub(crate) struct Share {
     all: Arc<UnderWay>,
     /// Administrators are not limited.
     key: Option<(String, Kept)>,
-    bytes: u64,
+    amount: u64,
 }
 
 impl Share {
     /// Takes more; when the user has too much already, tells after how many seconds to come back.
-    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), u64> {
+    pub(crate) fn grow(&mut self, amount: usize) -> Result<(), u64> {
         let Some(key) = &self.key else { return Ok(()) };
-        let bytes = bytes as u64;
+        let amount = amount as u64;
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = all.entry(key.clone()).or_default();
-        if *taken + bytes > key.1.most() {
+        if *taken + amount > key.1.most() {
             return Err(1);
         }
-        *taken += bytes;
-        self.bytes += bytes;
+        *taken += amount;
+        self.amount += amount;
         Ok(())
     }
 }
@@ -94,7 +97,7 @@ impl Drop for Share {
         let Some(key) = &self.key else { return };
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(taken) = all.get_mut(key) {
-            *taken -= self.bytes;
+            *taken -= self.amount;
             if *taken == 0 {
                 all.remove(key);
             }
@@ -124,7 +127,7 @@ impl Limiter {
         Share {
             all: Arc::clone(&self.under_way),
             key: (!caller.is_admin()).then(|| (caller.user.clone(), kept)),
-            bytes: 0,
+            amount: 0,
         }
     }
 

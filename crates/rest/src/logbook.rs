@@ -28,8 +28,7 @@ mod search;
 mod thinned;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -40,7 +39,7 @@ use tokio::sync::watch;
 
 use self::curves::Metrics;
 pub(crate) use self::curves::{POINTS, Range};
-pub(crate) use self::pieces::Placed;
+pub(crate) use self::pieces::{Most, Placed};
 use self::pulse::Pulse;
 use self::reports::Reported;
 pub(crate) use self::search::{Query, search};
@@ -171,76 +170,16 @@ impl Logbook {
             .collect()
     }
 
-    /// Reads an attempt from a byte on, whole lines only; returns the lines, each with the position after it.
-    pub(crate) fn read(
-        &self,
-        uid: &str,
-        attempt: &Attempt,
-        from: u64,
-        most: usize,
-    ) -> io::Result<Vec<(u64, LogLine)>> {
-        let mut file = match File::open(self.path(uid, attempt)) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
-        file.seek(SeekFrom::Start(from))?;
-        let mut reader = BufReader::new(file);
-        let mut position = from;
-        let mut lines = Vec::new();
-        let mut bytes = Vec::new();
-        while lines.len() < most {
-            bytes.clear();
-            let read = reader.read_until(b'\n', &mut bytes)?;
-            if bytes.last() != Some(&b'\n') {
-                break;
-            }
-            position += read as u64;
-            lines.push((position, line(attempt.worker, &bytes)));
-        }
-        Ok(lines)
-    }
-
-    /// The last lines of an attempt.
+    /// The last lines of an attempt, or fewer where they are long.
     pub(crate) fn tail(
         &self,
         uid: &str,
         attempt: &Attempt,
         count: usize,
     ) -> io::Result<Vec<LogLine>> {
-        // Most lines are short; twice the guess until there are enough or the file begins.
-        let mut file = match File::open(self.path(uid, attempt)) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
-        let length = file.metadata()?.len();
-        let mut window = (count as u64 + 1) * 256;
-        loop {
-            let start = length.saturating_sub(window);
-            file.seek(SeekFrom::Start(start))?;
-            let mut bytes = Vec::new();
-            file.by_ref().take(length - start).read_to_end(&mut bytes)?;
-            let from = if start == 0 {
-                0
-            } else {
-                bytes
-                    .iter()
-                    .position(|byte| *byte == b'\n')
-                    .map_or(bytes.len(), |at| at + 1)
-            };
-            let lines: Vec<&[u8]> = bytes[from..]
-                .split_inclusive(|byte| *byte == b'\n')
-                .collect();
-            if lines.len() >= count || start == 0 {
-                let skip = lines.len().saturating_sub(count);
-                return Ok(lines[skip..]
-                    .iter()
-                    .map(|bytes| line(attempt.worker, bytes))
-                    .collect());
-            }
-            window *= 2;
-        }
+        let length = self.length(uid, attempt);
+        let read = self.backwards(uid, attempt, length, Most::lines(count))?;
+        Ok(read.into_iter().map(|placed| placed.line).collect())
     }
 
     /// Tells when there is news of a job, whether or not its log has begun.
@@ -393,12 +332,13 @@ mod tests {
             "2025-11-05T13:00:00Z one\n2025-11-05T13:00:01Z two\nhal",
         )]);
         let attempt = Attempt::of_test(0, 10, 0);
-        let first = book.read("uid", &attempt, 0, 1).unwrap();
-        assert_eq!(first[0].1.text, "one");
-        let rest = book.read("uid", &attempt, first[0].0, 10).unwrap();
+        let read = |from, lines| book.forwards("uid", &attempt, from, Most::lines(lines));
+        let (first, _) = read(0, 1).unwrap();
+        assert_eq!(first[0].line.text, "one");
+        let (rest, _) = read(first[0].end, 10).unwrap();
         assert_eq!(rest.len(), 1);
-        assert_eq!(rest[0].1.text, "two");
-        assert!(rest[0].1.time.is_some());
+        assert_eq!(rest[0].line.text, "two");
+        assert!(rest[0].line.time.is_some());
     }
 
     #[test]

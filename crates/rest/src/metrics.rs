@@ -1,6 +1,7 @@
 //! Numbers for Prometheus: jobs by state, and per job its restarts, durations and progress.
 
-use std::fmt::Write as _;
+use astrago_net::Exposition;
+use strum::VariantArray as _;
 
 use crate::app::jobs;
 use crate::context::Context;
@@ -11,10 +12,6 @@ use crate::world::Key;
 /// The metrics of now, in Prometheus' text form.
 pub(crate) fn render(context: &Context) -> String {
     let mirrors = &context.world.mirrors;
-    let mut text = String::new();
-    let head = |name: &str, kind: &str, help: &str| {
-        format!("# HELP {name} {help}\n# TYPE {name} {kind}\n")
-    };
     let jobs = mirrors.train_jobs.all();
     let found = jobs
         .iter()
@@ -28,32 +25,20 @@ pub(crate) fn render(context: &Context) -> String {
             )
         })
         .collect();
-    text.push_str(&head("astrago_jobs", "gauge", "Jobs by state."));
-    for state in JobState::ALL {
-        let count = summaries
-            .iter()
-            .filter(|(job, _)| job.state == state)
-            .count();
-        let _ = writeln!(text, "astrago_jobs{{state=\"{}\"}} {count}", state.as_str());
+    let mut out = Exposition::default();
+    out.metric("astrago_jobs", "gauge", "Jobs by state.");
+    for &state in JobState::VARIANTS {
+        let jobs = summaries.iter().filter(|(job, _)| job.state == state);
+        out.value(&[("state", state.as_str())], jobs.count());
     }
-    text.push_str(&head(
-        "astrago_job_restarts_total",
-        "counter",
-        "Restarts of a job and its containers.",
-    ));
+    let help = "Restarts of a job and its containers.";
+    out.metric("astrago_job_restarts_total", "counter", help);
     for (job, _) in &summaries {
-        let _ = writeln!(
-            text,
-            "astrago_job_restarts_total{} {}",
-            labels(&job.namespace, &job.name),
-            job.restarts
-        );
+        let labels = [("namespace", &*job.namespace), ("job", &*job.name)];
+        out.value(&labels, job.restarts);
     }
-    text.push_str(&head(
-        "astrago_job_seconds",
-        "gauge",
-        "Seconds that a job has spent in each phase.",
-    ));
+    let help = "Seconds that a job has spent in each phase.";
+    out.metric("astrago_job_seconds", "gauge", help);
     for (job, timeline) in &summaries {
         let phases = [
             ("queued", timeline.queued_seconds),
@@ -63,42 +48,23 @@ pub(crate) fn render(context: &Context) -> String {
             ("suspended", timeline.suspended_seconds),
         ];
         for (phase, seconds) in phases {
-            let Some(seconds) = seconds else { continue };
-            let (namespace, name) = (escape(&job.namespace), escape(&job.name));
-            let _ = writeln!(
-                text,
-                "astrago_job_seconds{{namespace=\"{namespace}\",job=\"{name}\",phase=\"{phase}\"}} {seconds}"
-            );
+            let labels = [
+                ("namespace", &*job.namespace),
+                ("job", &*job.name),
+                ("phase", phase),
+            ];
+            if let Some(seconds) = seconds {
+                out.value(&labels, seconds);
+            }
         }
     }
-    text.push_str(&head(
-        "astrago_job_progress_ratio",
-        "gauge",
-        "How much of a job is done, from 0 to 1.",
-    ));
+    let help = "How much of a job is done, from 0 to 1.";
+    out.metric("astrago_job_progress_ratio", "gauge", help);
     for (job, _) in &summaries {
+        let labels = [("namespace", &*job.namespace), ("job", &*job.name)];
         if let Some(progress) = &job.progress {
-            let done = progress.percent / 100.0;
-            let _ = writeln!(
-                text,
-                "astrago_job_progress_ratio{} {done}",
-                labels(&job.namespace, &job.name)
-            );
+            out.value(&labels, progress.percent / 100.0);
         }
     }
-    text
-}
-
-fn labels(namespace: &str, name: &str) -> String {
-    format!(
-        "{{namespace=\"{}\",job=\"{}\"}}",
-        escape(namespace),
-        escape(name)
-    )
-}
-
-fn escape(text: &str) -> String {
-    text.replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
+    out.into_text()
 }

@@ -201,7 +201,6 @@ fn check_claims(claims: &Claims, options: &OidcOptions, nonce: &str, now: i64) -
     Ok(())
 }
 
-/// A part of a token.
 fn decode(part: &str) -> Option<Value> {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
 }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::io::{self, Read};
 use std::path::{Component, Path};
+use std::rc::Rc;
 use std::str::FromStr;
 
 use flate2::read::GzDecoder;
@@ -18,13 +19,11 @@ use sha2::{Digest as _, Sha256};
 /// The most bytes that all files of a snapshot may have together.
 pub const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
-/// The most files of a snapshot.
 pub const MAX_FILES: usize = 20_000;
 
-/// The longest path of a file.
 const MAX_PATH_BYTES: usize = 1024;
 
-/// The most bytes that an archive may have between two of its files.
+/// The most bytes that an archive may have between the contents of two of its entries.
 const MAX_HEADER_BYTES: u64 = 64 * 1024;
 
 /// The name of a snapshot: `sha256:` and 64 hexadecimal digits.
@@ -59,7 +58,6 @@ impl FromStr for Digest {
     }
 }
 
-/// One file of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct File {
     pub executable: bool,
@@ -147,7 +145,6 @@ impl Listing {
     }
 }
 
-/// Why an archive is no snapshot.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("failed to read the archive: it must be a tar archive, compressed with gzip")]
@@ -175,27 +172,14 @@ pub fn read(
 ) -> Result<Listing, Error> {
     // Padding and headers beside the files; beyond that an archive only wants to cost time.
     let limit = MAX_BYTES + MAX_FILES as u64 * 4096;
-    let allowed = Cell::new(0);
-    let archive = Allowed {
-        from: GzDecoder::new(archive).take(limit),
-        left: &allowed,
-    };
-    let mut archive = tar::Archive::new(archive);
     let mut listing = Listing::default();
-    let mut entries = archive.entries()?;
-    loop {
-        // A name that is too long for its header comes before it, and is read as a whole.
-        allowed.set(MAX_HEADER_BYTES);
-        let Some(entry) = entries.next() else { break };
-        let mut entry = entry?;
-        allowed.set(limit);
+    entries(GzDecoder::new(archive).take(limit), |entry| {
         let kind = entry.header().entry_type();
         let path = String::from_utf8(entry.path_bytes().into_owned())
             .map_err(|error| Error::Path(String::from_utf8_lossy(error.as_bytes()).into_owned()))?;
         let path = path.trim_start_matches("./");
         if kind.is_dir() || kind.is_pax_global_extensions() {
-            io::copy(&mut entry, &mut io::sink())?;
-            continue;
+            return Ok(());
         }
         if !kind.is_file() {
             return Err(Error::Kind(path.to_owned()));
@@ -214,19 +198,45 @@ pub fn read(
             size: content.size,
             content: hex::encode(content.hash.finalize()),
         };
-        listing.insert(path, file)?;
-    }
+        listing.insert(path, file)
+    })?;
     listing.check()?;
     Ok(listing)
 }
 
-/// Reads as much as is left.
-struct Allowed<'a, R> {
-    from: R,
-    left: &'a Cell<u64>,
+/// Visits the entries of a tar archive that anybody may have made. What comes before the content of an entry, its name for
+/// one, is held in memory and has therefore an end; of the content nothing is held.
+pub fn entries<R: Read, E: From<io::Error>>(
+    archive: R,
+    mut visit: impl FnMut(&mut tar::Entry<'_, Allowed<R>>) -> Result<(), E>,
+) -> Result<(), E> {
+    let left = Rc::new(Cell::new(0));
+    let mut archive = tar::Archive::new(Allowed {
+        from: archive,
+        left: Rc::clone(&left),
+    });
+    let mut entries = archive.entries()?;
+    loop {
+        left.set(MAX_HEADER_BYTES);
+        let Some(entry) = entries.next() else {
+            return Ok(());
+        };
+        let mut entry = entry?;
+        left.set(u64::MAX);
+        visit(&mut entry)?;
+        // What nobody wanted must not count as the header of the next one.
+        io::copy(&mut entry, &mut io::sink())?;
+    }
 }
 
-impl<R: Read> Read for Allowed<'_, R> {
+/// Reads as much as is left.
+#[derive(Debug)]
+pub struct Allowed<R> {
+    from: R,
+    left: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Allowed<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let left = usize::try_from(self.left.get()).unwrap_or(usize::MAX);
         if left == 0 && !buffer.is_empty() {

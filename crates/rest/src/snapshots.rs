@@ -54,7 +54,6 @@ impl Drop for Draft {
     }
 }
 
-/// The folder of all snapshots.
 #[derive(Clone)]
 pub(crate) struct Snapshots {
     folder: PathBuf,
@@ -114,7 +113,6 @@ impl Snapshots {
         Ok(listing.filter(|listing| listing.digest() == *digest))
     }
 
-    /// The archive of a snapshot.
     pub(crate) fn archive(&self, namespace: &str, digest: &Digest) -> PathBuf {
         self.paths(namespace, digest).0
     }

@@ -30,7 +30,6 @@ const DEEP: usize = 32;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Rhythm {
     pub(crate) steps: u32,
-    /// The longest time between two steps.
     pub(crate) longest: Duration,
 }
 
@@ -298,24 +297,11 @@ const SLOW_FILES: [&str; 8] = [
     "jax/_src/compiler.py",
     "tensorflow/python/checkpoint/",
 ];
+#[rustfmt::skip]
 const SLOW_WORDS: [&str; 17] = [
-    "eval",
-    "evals",
-    "evaluate",
-    "evaluation",
-    "evaluating",
-    "val",
-    "valid",
-    "validate",
-    "validation",
-    "checkpoint",
-    "checkpoints",
-    "checkpointing",
-    "ckpt",
-    "save",
-    "saving",
-    "compile",
-    "export",
+    "eval", "evals", "evaluate", "evaluation", "evaluating", "val", "valid", "validate",
+    "validation", "checkpoint", "checkpoints", "checkpointing", "ckpt", "save", "saving",
+    "compile", "export",
 ];
 
 /// Whether a function is one that takes long by nature, by its name or its file.

@@ -1,5 +1,7 @@
 //! The web page, inside the binary.
 
+use std::io::Read as _;
+
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{
@@ -7,6 +9,7 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::response::{IntoResponse, Response};
+use flate2::read::GzDecoder;
 use rust_embed::RustEmbed;
 
 use crate::app::Error;
@@ -45,10 +48,11 @@ pub(crate) async fn fallback(request: Request) -> Response {
     not_found(text)
 }
 
-/// A file of the page; as `make ui` compressed it for those who understand that.
+/// A file of the page. Most are kept compressed, and unpacked for those who do not understand that.
 fn file_response(name: &str, zipped: bool) -> Option<Response> {
-    let plain = Page::get(name)?;
     let packed = Page::get(&format!("{name}.gz"));
+    let is_packed = packed.is_some();
+    let file = packed.or_else(|| Page::get(name))?;
     // Files below assets/ have a digest in their names and never change.
     let cache = if name.starts_with("assets/") {
         "public, max-age=31536000, immutable"
@@ -61,20 +65,26 @@ fn file_response(name: &str, zipped: bool) -> Option<Response> {
         (CONTENT_SECURITY_POLICY, POLICY),
     ];
     let mut response = (headers, ()).into_response();
-    if packed.is_some() {
-        let vary = HeaderValue::from_static("accept-encoding");
-        response.headers_mut().insert(VARY, vary);
-    }
-    let bytes = match packed.filter(|_| zipped) {
-        Some(packed) => {
-            let gzip = HeaderValue::from_static("gzip");
-            response.headers_mut().insert(CONTENT_ENCODING, gzip);
-            packed.data
+    let headers = response.headers_mut();
+    let body = if is_packed {
+        headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+        if zipped {
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            Body::from(file.data)
+        } else {
+            Body::from(unpacked(&file.data)?)
         }
-        None => plain.data,
+    } else {
+        Body::from(file.data)
     };
-    *response.body_mut() = Body::from(bytes.into_owned());
+    *response.body_mut() = body;
     Some(response)
+}
+
+fn unpacked(packed: &[u8]) -> Option<Vec<u8>> {
+    let mut plain = Vec::new();
+    GzDecoder::new(packed).read_to_end(&mut plain).ok()?;
+    Some(plain)
 }
 
 fn kind_of(name: &str) -> &'static str {

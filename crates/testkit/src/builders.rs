@@ -15,26 +15,22 @@ pub fn train_job(name: &str) -> TrainJobBuilder {
     }
 }
 
-/// Builds a TrainJob.
 #[derive(Debug, Clone)]
 pub struct TrainJobBuilder {
     object: Value,
 }
 
 impl TrainJobBuilder {
-    /// The number of nodes.
     #[must_use]
     pub fn nodes(self, count: i32) -> Self {
         self.set("/spec/trainer/numNodes", json!(count))
     }
 
-    /// On this runtime.
     #[must_use]
     pub fn runtime(self, name: &str) -> Self {
         self.set("/spec/runtimeRef/name", json!(name))
     }
 
-    /// In this namespace.
     #[must_use]
     pub fn namespace(self, name: &str) -> Self {
         self.set("/metadata/namespace", json!(name))
@@ -74,7 +70,6 @@ impl TrainJobBuilder {
         )
     }
 
-    /// The TrainJob.
     pub fn build(self) -> TrainJob {
         serde_json::from_value(self.object).expect("the builder makes valid objects")
     }
@@ -129,7 +124,6 @@ fn replicated_job(name: &str, ancestor: &str, container: &str) -> Value {
     })
 }
 
-/// Builds a runtime.
 #[derive(Debug, Clone)]
 pub struct RuntimeBuilder {
     object: Value,
@@ -168,7 +162,6 @@ impl RuntimeBuilder {
         self
     }
 
-    /// The runtime.
     pub fn build(self) -> ClusterTrainingRuntime {
         serde_json::from_value(self.object).expect("the builder makes valid objects")
     }

@@ -30,7 +30,6 @@ impl FakeClock {
         });
     }
 
-    /// The time.
     pub fn now(&self) -> Timestamp {
         *self.now.borrow()
     }

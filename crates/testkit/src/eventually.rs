@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 /// So long a test waits before it gives up. Generous, since machines that run many tests are slow.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Between two looks.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Calls `check` until it succeeds, and returns what it found.

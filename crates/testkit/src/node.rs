@@ -31,7 +31,6 @@ pub enum Behaviour {
 
 type Policy = Box<dyn Fn(&Pod) -> Behaviour + Send + Sync>;
 
-/// A fake node.
 #[derive(Clone)]
 pub struct FakeNode {
     name: String,

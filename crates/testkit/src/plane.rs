@@ -23,6 +23,25 @@ use crate::{FakeClock, FakeNode, eventually, runtime};
 /// The namespace of tests that do not care.
 pub const NAMESPACE: &str = "default";
 
+/// What lives in a namespace.
+pub trait Namespaced:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + Debug
+    + Serialize
+    + DeserializeOwned
+{
+}
+
+impl<K> Namespaced for K where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + Serialize
+        + DeserializeOwned
+{
+}
+
 /// An API server in a temporary directory, controllers when asked for, and a fake node.
 pub struct Plane {
     /// The administrator's client.
@@ -89,12 +108,10 @@ impl Plane {
         plane
     }
 
-    /// The API server.
     pub fn server(&self) -> &Server {
         &self.server
     }
 
-    /// Starts the controllers.
     pub fn run_controllers(&self) {
         self.run_controllers_with(self.controllers_options());
     }
@@ -168,15 +185,7 @@ impl Plane {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
-    /// Creates an object in its namespace.
-    pub async fn create<K>(&self, object: &K) -> K
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + Debug
-            + Serialize
-            + DeserializeOwned,
-    {
+    pub async fn create<K: Namespaced>(&self, object: &K) -> K {
         let namespace = object.namespace().unwrap_or_else(|| NAMESPACE.to_string());
         let api = Api::<K>::namespaced(self.client.clone(), &namespace);
         api.create(&PostParams::default(), object)
@@ -184,7 +193,6 @@ impl Plane {
             .expect("the object is accepted")
     }
 
-    /// Creates an object of the cluster.
     pub async fn create_cluster<K>(&self, object: &K) -> K
     where
         K: Resource<DynamicType = (), Scope = ClusterResourceScope>
@@ -199,14 +207,7 @@ impl Plane {
             .expect("the object is accepted")
     }
 
-    /// Merges `patch` into an object.
-    pub async fn patch<K>(&self, name: &str, patch: Value) -> K
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + Debug
-            + DeserializeOwned,
-    {
+    pub async fn patch<K: Namespaced>(&self, name: &str, patch: Value) -> K {
         let api = self.api::<K>();
         api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await
@@ -214,13 +215,7 @@ impl Plane {
     }
 
     /// Deletes an object, with what it owns afterwards.
-    pub async fn delete<K>(&self, name: &str)
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + Debug
-            + DeserializeOwned,
-    {
+    pub async fn delete<K: Namespaced>(&self, name: &str) {
         let parameters = DeleteParams {
             propagation_policy: Some(PropagationPolicy::Background),
             ..DeleteParams::default()
@@ -232,13 +227,7 @@ impl Plane {
     }
 
     /// All objects of a kind in [`NAMESPACE`].
-    pub async fn list<K>(&self) -> Vec<K>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + Debug
-            + DeserializeOwned,
-    {
+    pub async fn list<K: Namespaced>(&self) -> Vec<K> {
         self.api::<K>()
             .list(&ListParams::default())
             .await
@@ -247,14 +236,12 @@ impl Plane {
     }
 
     /// Waits until `check` says so of an object, and returns it.
-    pub async fn until<K>(&self, what: &str, name: &str, check: impl Fn(&K) -> bool) -> K
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + Debug
-            + Serialize
-            + DeserializeOwned,
-    {
+    pub async fn until<K: Namespaced>(
+        &self,
+        what: &str,
+        name: &str,
+        check: impl Fn(&K) -> bool,
+    ) -> K {
         let api = self.api::<K>();
         eventually(&format!("{} {name} {what}", K::kind(&())), || async {
             match api.get_opt(name).await {
@@ -278,14 +265,7 @@ impl Plane {
         .await
     }
 
-    /// Waits until an object is gone.
-    pub async fn until_gone<K>(&self, name: &str)
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + Debug
-            + DeserializeOwned,
-    {
+    pub async fn until_gone<K: Namespaced>(&self, name: &str) {
         let api = self.api::<K>();
         eventually(&format!("{} {name} is gone", K::kind(&())), || async {
             match api.get_opt(name).await {
@@ -298,13 +278,7 @@ impl Plane {
     }
 
     /// Waits until nothing of a kind is left in [`NAMESPACE`].
-    pub async fn until_none<K>(&self)
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + Debug
-            + DeserializeOwned,
-    {
+    pub async fn until_none<K: Namespaced>(&self) {
         eventually(&format!("no {} is left", K::kind(&())), || async {
             let left = self.list::<K>().await;
             let names: Vec<_> = left.iter().map(ResourceExt::name_any).collect();

@@ -3,25 +3,21 @@
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// How the pods of the set find each other.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Network {
     /// Whether every pod has a host name of its own below the subdomain.
-    #[serde(
-        default,
-        rename = "enableDNSHostnames",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "enableDNSHostnames")]
     pub enable_dns_hostnames: Option<bool>,
 
     /// The subdomain, in place of the name of the set; the Service has this name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subdomain: Option<String>,
 
     /// Whether pods are found before they are ready.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publish_not_ready_addresses: Option<bool>,
 }
 
@@ -34,7 +30,6 @@ pub struct SuccessPolicy {
 
     /// The templates that count; all of them if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub target_replicated_jobs: Vec<String>,
 }
 
@@ -48,21 +43,19 @@ pub enum SuccessPolicyOperator {
 }
 
 /// What happens when a Job of the set fails.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FailurePolicy {
     /// How often the set is started again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_restarts: Option<i32>,
 
     /// How the Jobs are replaced when the set is started again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "Recreate"))]
     pub restart_strategy: Option<RestartStrategy>,
 
     /// Rules for particular failures; the first that matches decides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub rules: Vec<FailurePolicyRule>,
 }
 
@@ -93,17 +86,14 @@ pub struct FailurePolicyRule {
 
     /// Reasons of the Job's failure that the rule is for; any if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub on_job_failure_reasons: Vec<String>,
 
     /// Regular expressions of the Job's failure message that the rule is for; any if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub on_job_failure_message_patterns: Vec<String>,
 
     /// The templates that the rule is for; all of them if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub target_replicated_jobs: Vec<String>,
 }
 
@@ -137,6 +127,7 @@ pub enum StartupPolicyOrder {
 }
 
 /// The pod that coordinates the others.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Coordinator {
@@ -144,11 +135,9 @@ pub struct Coordinator {
     pub replicated_job: String,
 
     /// The index of its Job.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_index: Option<i32>,
 
     /// The index of the pod in its Job.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_index: Option<i32>,
 }
 
@@ -181,7 +170,7 @@ pub enum DependsOnStatus {
 pub struct VolumeClaimPolicy {
     /// The claims; each is called {template}-{set} and is mounted where a container names the template.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 50), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = 50))]
     pub templates: Vec<PersistentVolumeClaim>,
 
     /// What becomes of the claims with the set.

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 pub struct JobSetStatus {
     /// The conditions Suspended, Completed, Failed and those of the start-up order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
     /// How often the set was started again.
@@ -27,7 +26,6 @@ pub struct JobSetStatus {
 
     /// The Jobs, counted per template.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub replicated_jobs_status: Vec<ReplicatedJobStatus>,
 }
 

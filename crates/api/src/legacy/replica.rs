@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// Replicas by type, such as Master and Worker. The types are matched without regard to case.
 pub type ReplicaSpecs = BTreeMap<String, ReplicaSpec>;
 
 /// The pods of one type.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplicaSpec {
     /// How many pods of this type there are. By default 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
 
     /// What each of them runs. Its own restart policy is overridden by the one beside it.
@@ -22,7 +23,6 @@ pub struct ReplicaSpec {
     pub template: PodTemplateSpec,
 
     /// What happens when one of them ends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart_policy: Option<RestartPolicy>,
 }
 

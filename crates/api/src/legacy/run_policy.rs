@@ -5,34 +5,30 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// How a job is run and cleaned up.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunPolicy {
     /// Which pods are removed when the job has finished. By default none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clean_pod_policy: Option<CleanPodPolicy>,
 
     /// How many seconds after its end the job is deleted. By default never.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_seconds_after_finished: Option<i32>,
 
     /// How many seconds the job may run, counted from its start, before it is failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_deadline_seconds: Option<i64>,
 
     /// How many restarts of its replicas the job may take before it is failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff_limit: Option<i32>,
 
     /// Whether the job is held: its pods are removed and come back when this is false again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = false))]
     pub suspend: Option<bool>,
 
     /// The controller that is in charge of this job. It cannot be changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = [
         {
             "rule": "self in ['kubeflow.org/training-operator', 'kueue.x-k8s.io/multikueue']",
@@ -43,7 +39,6 @@ pub struct RunPolicy {
     pub managed_by: Option<String>,
 
     /// How the job's pods are scheduled together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduling_policy: Option<SchedulingPolicy>,
 }
 
@@ -60,25 +55,21 @@ pub enum CleanPodPolicy {
 }
 
 /// How a job's pods are scheduled together.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SchedulingPolicy {
     /// How many pods must start together; by default all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_available: Option<i32>,
     /// The queue that the job waits in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = [
         {"rule": "self == oldSelf", "message": "spec.runPolicy.schedulingPolicy.queue is immutable"}
     ]))]
     pub queue: Option<String>,
     /// What must be free before the job starts; by default what its pods ask for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_resources: Option<BTreeMap<String, Quantity>>,
     /// The priority class of the job.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_class: Option<String>,
     /// How long the job may wait for its place.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule_timeout_seconds: Option<i32>,
 }

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// What is known of a v1 job.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LegacyJobStatus {
@@ -17,20 +19,18 @@ pub struct LegacyJobStatus {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub replica_statuses: BTreeMap<String, ReplicaStatus>,
     /// When the job was first taken up, or last resumed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
     /// When it ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
     /// Failed pods whose replacement is counted in `replicaStatuses` and that are not gone yet, by their uid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaced_pods: Vec<String>,
     /// When it was last looked at.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_reconcile_time: Option<Time>,
 }
 
 /// One thing that happened to a v1 job.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LegacyCondition {
@@ -40,16 +40,12 @@ pub struct LegacyCondition {
     /// True, False or Unknown.
     pub status: String,
     /// Why, in one word.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Why, for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// When the condition was last written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_update_time: Option<Time>,
     /// When its status last changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
 }
 

@@ -3,58 +3,52 @@
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::MOST_PODS;
 
 /// How many nodes train by default, and how the framework on them finds its peers. At most one
 /// framework is named; without one the nodes are only counted.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MlPolicy {
     /// How many nodes train when the job does not say; 1 if this does not say either.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MOST_PODS))]
     pub num_nodes: Option<i32>,
 
     /// PyTorch: the nodes get the variables that torchrun reads.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub torch: Option<TorchPolicy>,
 
     /// MPI: a launcher gets a host file and keys to reach the nodes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mpi: Option<MpiPolicy>,
 
     /// JAX: the nodes get the address of their coordinator.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jax: Option<JaxPolicy>,
 
     /// XGBoost: the nodes get the address of their tracker.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xgboost: Option<XgboostPolicy>,
 
     /// Flux, an HPC scheduler inside the job. Known so that such runtimes can be stored; not run by
     /// the embedded engine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flux: Option<FluxPolicy>,
 
     /// TensorFlow: the nodes get TF_CONFIG. Kubeflow has no such policy; a runtime that must also
     /// work there is labelled trainer.kubeflow.org/framework=tensorflow instead.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tensorflow: Option<TensorFlowPolicy>,
 }
 
 /// PyTorch.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TorchPolicy {
     /// How many processes every node starts when the job does not say: a number, auto, cpu or gpu.
     /// (Kubeflow Trainer v2.1.)
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1), extend("pattern" = "^(auto|cpu|gpu|[1-9][0-9]*)$"))]
     pub num_proc_per_node: Option<IntOrString>,
 
     /// Further containers that get the variables that torchrun reads.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env_injection: Option<EnvInjection>,
 }
 
@@ -64,10 +58,7 @@ pub struct TorchPolicy {
 pub struct EnvInjection {
     /// The containers, by job.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 16),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["jobName"])
-    )]
+    #[schemars(length(max = 16))]
     pub targets: Vec<EnvInjectionTarget>,
 }
 
@@ -94,11 +85,11 @@ pub struct EnvInjectionTarget {
 }
 
 /// MPI.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MpiPolicy {
     /// How many processes run on every node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         extend(
             "default" = 1,
@@ -111,17 +102,14 @@ pub struct MpiPolicy {
     pub num_proc_per_node: Option<i32>,
 
     /// The MPI implementation; only OpenMPI is supported.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["OpenMPI", ""], "default" = "OpenMPI"))]
     pub mpi_implementation: Option<String>,
 
     /// Where the ssh keys are mounted, in the launcher and in the nodes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4096), extend("default" = "/root/.ssh"))]
     pub ssh_auth_mount_path: Option<String>,
 
     /// Whether the launcher trains too, as one of the nodes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = false))]
     pub run_launcher_as_node: Option<bool>,
 }
@@ -169,15 +157,14 @@ pub struct FluxPolicy {
 }
 
 /// How a cluster's scheduler starts the nodes together. The embedded engine always does.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodGroupPolicy {
     /// With the coscheduling plugin of the Kubernetes scheduler.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coscheduling: Option<CoschedulingPolicy>,
 
     /// With Volcano.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volcano: Option<VolcanoPolicy>,
 }
 
@@ -201,16 +188,15 @@ pub struct VolcanoPolicy {
 }
 
 /// How close the nodes have to be in the network.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkTopology {
     /// Whether the tier is a must (hard) or a wish (soft).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["hard", "soft"], "default" = "hard"))]
     pub mode: Option<String>,
 
     /// The highest tier of the network that the nodes may span.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = 1))]
     pub highest_tier_allowed: Option<i32>,
 }

@@ -3,19 +3,26 @@
 
 use serde_json::{Map, Value, json};
 
-/// Lists of objects that are told apart by these fields; all other lists are one value.
-const KEYS: [(&str, &[&str]); 14] = [
+/// Lists of objects that are told apart by these fields, in our own types and in those that they embed; all other lists
+/// are one value.
+const KEYS: [(&str, &[&str]); 20] = [
     ("claims", &["name"]),
     ("conditions", &["type"]),
     ("containers", &["name"]),
+    ("dependsOn", &["name"]),
     ("env", &["name"]),
     ("ephemeralContainers", &["name"]),
     ("hostAliases", &["ip"]),
     ("imagePullSecrets", &["name"]),
     ("initContainers", &["name"]),
+    ("jobsStatus", &["name"]),
     ("ports", &["containerPort", "protocol"]),
+    ("replicatedJobs", &["name"]),
+    ("replicatedJobsStatus", &["name"]),
     ("resourceClaims", &["name"]),
+    ("runtimePatches", &["manager"]),
     ("schedulingGates", &["name"]),
+    ("targets", &["jobName"]),
     (
         "topologySpreadConstraints",
         &["topologyKey", "whenUnsatisfiable"],
@@ -25,22 +32,12 @@ const KEYS: [(&str, &[&str]); 14] = [
 ];
 
 /// Maps that are one value: references to objects and selectors.
+#[rustfmt::skip]
 pub(super) const ATOMIC_MAPS: [&str; 15] = [
-    "configMap",
-    "configMapKeyRef",
-    "configMapRef",
-    "dataSource",
-    "fieldRef",
-    "fileKeyRef",
-    "labelSelector",
-    "namespaceSelector",
-    "nodePublishSecretRef",
-    "preference",
-    "requiredDuringSchedulingIgnoredDuringExecution",
-    "resourceFieldRef",
-    "secretKeyRef",
-    "secretRef",
-    "selector",
+    "configMap", "configMapKeyRef", "configMapRef", "dataSource", "fieldRef", "fileKeyRef",
+    "labelSelector", "namespaceSelector", "nodePublishSecretRef", "preference",
+    "requiredDuringSchedulingIgnoredDuringExecution", "resourceFieldRef", "secretKeyRef",
+    "secretRef", "selector",
 ];
 
 /// Says how the list merges, unless the type itself already does.

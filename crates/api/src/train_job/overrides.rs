@@ -8,21 +8,20 @@ use k8s_openapi::api::core::v1::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// A change to the pod templates of some jobs of the runtime.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodTemplateOverride {
     /// The jobs of the runtime whose pods change, by name: usually node.
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub target_jobs: Vec<TargetJob>,
 
     /// Labels and annotations to add to the pods.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<TemplateMetadata>,
 
     /// Fields of the pods, merged into the runtime's: lists by name, other values replaced.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<PodSpecPatch>,
 }
 
@@ -49,11 +48,11 @@ pub struct TemplateMetadata {
 }
 
 /// The fields of a pod that a job may change.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSpecPatch {
     /// The service account of the pods.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub service_account_name: Option<String>,
 
@@ -63,60 +62,42 @@ pub struct PodSpecPatch {
     pub node_selector: BTreeMap<String, String>,
 
     /// Affinity of the pods to machines and to other pods.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Affinity>,
 
     /// Taints of machines that the pods tolerate; the list replaces the runtime's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 128), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = 128))]
     pub tolerations: Vec<Toleration>,
 
     /// Volumes of the pods, merged by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 128),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
-    )]
+    #[schemars(length(max = 128))]
     pub volumes: Vec<Volume>,
 
     /// Changes to init containers of the runtime, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 64),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
-    )]
+    #[schemars(length(max = 64))]
     pub init_containers: Vec<ContainerPatch>,
 
     /// Changes to containers of the runtime, by name; the training container is called node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 64),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
-    )]
+    #[schemars(length(max = 64))]
     pub containers: Vec<ContainerPatch>,
 
     /// Conditions that must go away before the pods are scheduled, merged by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 16),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
-    )]
+    #[schemars(length(max = 16))]
     pub scheduling_gates: Vec<PodSchedulingGate>,
 
     /// Secrets with the credentials of image registries, merged by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 64),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
-    )]
+    #[schemars(length(max = 64))]
     pub image_pull_secrets: Vec<LocalObjectReference>,
 
     /// Security attributes of the pods.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_context: Option<PodSecurityContext>,
 
     /// How many seconds the pods have to end after they are told to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub termination_grace_period_seconds: Option<i64>,
 }
@@ -131,18 +112,12 @@ pub struct ContainerPatch {
 
     /// Environment variables, merged by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 128),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
-    )]
+    #[schemars(length(max = 128))]
     pub env: Vec<EnvVar>,
 
     /// Where volumes are mounted in the container, merged by mount path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 128),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["mountPath"])
-    )]
+    #[schemars(length(max = 128))]
     pub volume_mounts: Vec<VolumeMount>,
 
     /// Security attributes of the container.

@@ -5,10 +5,12 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use super::overrides::{PodSpecPatch, TemplateMetadata};
 
 /// The changes that one manager makes to the runtime.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuntimePatch {
@@ -21,11 +23,9 @@ pub struct RuntimePatch {
     pub manager: String,
 
     /// When the entry last changed; set by the system.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Time>,
 
     /// The changes, in the form of a runtime's specification.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub training_runtime_spec: Option<TrainingRuntimeSpecPatch>,
 }
 
@@ -38,18 +38,24 @@ pub struct TrainingRuntimeSpecPatch {
     pub template: Option<JobSetTemplatePatch>,
 }
 
-/// Changes to the JobSet template.
+/// Changes to a template.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct JobSetTemplatePatch {
-    /// Labels and annotations to add to the JobSet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+pub struct TemplatePatch<Spec> {
+    /// Labels and annotations to add.
     pub metadata: Option<TemplateMetadata>,
 
-    /// Changes to the JobSet's specification.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spec: Option<JobSetSpecPatch>,
+    /// Changes to the specification; in that of a pod, lists are merged by name and other values replaced.
+    pub spec: Option<Spec>,
 }
+
+/// Changes to the JobSet template.
+pub type JobSetTemplatePatch = TemplatePatch<JobSetSpecPatch>;
+/// Changes to a job's template.
+pub type JobTemplatePatch = TemplatePatch<JobSpecPatch>;
+/// Changes to a pod template.
+pub type PodTemplatePatch = TemplatePatch<PodSpecPatch>;
 
 /// Changes to the JobSet's specification.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -57,10 +63,7 @@ pub struct JobSetTemplatePatch {
 pub struct JobSetSpecPatch {
     /// Changes to jobs of the runtime, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 100),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
-    )]
+    #[schemars(length(max = 100))]
     pub replicated_jobs: Vec<ReplicatedJobPatch>,
 }
 
@@ -77,19 +80,6 @@ pub struct ReplicatedJobPatch {
     pub template: Option<JobTemplatePatch>,
 }
 
-/// Changes to a job's template.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct JobTemplatePatch {
-    /// Labels and annotations to add to the Job.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<TemplateMetadata>,
-
-    /// Changes to the Job's specification.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spec: Option<JobSpecPatch>,
-}
-
 /// Changes to a Job's specification.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -97,19 +87,6 @@ pub struct JobSpecPatch {
     /// Changes to the pod template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<PodTemplatePatch>,
-}
-
-/// Changes to a pod template.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PodTemplatePatch {
-    /// Labels and annotations to add to the pods.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<TemplateMetadata>,
-
-    /// Fields of the pods, merged into the runtime's: lists by name, other values replaced.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spec: Option<PodSpecPatch>,
 }
 
 impl RuntimePatch {

@@ -3,6 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// What is known of a training job.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -11,18 +12,12 @@ use serde::{Deserialize, Serialize};
 pub struct TrainJobStatus {
     /// The conditions Suspended, Complete and Failed, as far as they came up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 8),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
-    )]
+    #[schemars(length(max = 8))]
     pub conditions: Vec<Condition>,
 
     /// The child Jobs, counted per job of the runtime.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 100),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
-    )]
+    #[schemars(length(max = 100))]
     pub jobs_status: Vec<JobStatus>,
 
     /// What the training code itself last reported of its progress.
@@ -59,26 +54,24 @@ pub struct JobStatus {
 }
 
 /// What the training code itself reported of its progress.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TrainerStatus {
     /// How much is done, in percent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100))]
     pub progress_percentage: Option<i32>,
 
     /// How many seconds are left by the code's own estimate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub estimated_remaining_seconds: Option<i32>,
 
     /// The latest value of each metric.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = 256))]
     pub metrics: Vec<Metric>,
 
     /// When the code reported.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_updated_time: Option<Time>,
 }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 /// The group that may do everything.
 pub(crate) const MASTERS: &str = "system:masters";
-/// The name of the administrator.
 pub(crate) const ADMIN: &str = "admin";
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 pub(crate) const ANONYMOUS: &str = "system:anonymous";
@@ -34,7 +33,6 @@ impl Identity {
         }
     }
 
-    /// The administrator.
     pub fn admin() -> Self {
         Self::user(ADMIN, &[MASTERS])
     }

@@ -22,7 +22,6 @@ use crate::store::{Change, Event, Name, Object, Query, Store};
 
 /// The namespace that tokens of users lie in.
 pub(crate) const NAMESPACE: &str = "kube-system";
-/// The type of their Secrets.
 pub(crate) const SECRET_TYPE: &str = "astrago.io/token";
 
 /// Who issues service accounts' tokens, and the audience of those that are for this server.

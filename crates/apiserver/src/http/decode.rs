@@ -39,7 +39,6 @@ pub(crate) fn media_type(headers: &HeaderMap) -> &str {
         .trim()
 }
 
-/// An object from a body.
 pub(crate) fn object(headers: &HeaderMap, body: &[u8]) -> Result<Value> {
     Ok(object_with_repeats(headers, body)?.0)
 }

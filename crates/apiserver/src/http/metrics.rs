@@ -1,9 +1,10 @@
 //! What the server counts, in Prometheus' text form, under Kubernetes' names.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use astrago_net::Exposition;
 
 use crate::store::Store;
 
@@ -24,7 +25,6 @@ struct Latency {
 }
 
 impl Metrics {
-    /// Counts an answered request.
     pub(crate) fn record(&self, verb: &'static str, resource: &str, code: u16, took: Duration) {
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         *requests
@@ -45,60 +45,50 @@ impl Metrics {
     }
 
     pub(crate) fn render(&self, store: &Store) -> String {
-        let mut out = String::from(
-            "# HELP apiserver_request_total Requests by verb, resource and code.\n\
-             # TYPE apiserver_request_total counter\n",
-        );
+        let mut out = Exposition::default();
+        let help = "Requests by verb, resource and code.";
+        out.metric("apiserver_request_total", "counter", help);
         let requests = self
             .requests
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         for ((verb, resource, code), count) in requests {
-            let _ = writeln!(
-                out,
-                "apiserver_request_total{{verb=\"{verb}\",resource=\"{resource}\",code=\"{code}\"}} {count}"
+            let code = code.to_string();
+            out.value(
+                &[("verb", verb), ("resource", &resource), ("code", &code)],
+                count,
             );
         }
-        out.push_str(
-            "# HELP apiserver_request_duration_seconds Time to answer, by verb.\n\
-             # TYPE apiserver_request_duration_seconds histogram\n",
-        );
+        let help = "Time to answer, by verb.";
+        out.metric("apiserver_request_duration_seconds", "histogram", help);
         let latencies = self
             .latencies
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         for (verb, latency) in latencies {
-            let name = "apiserver_request_duration_seconds";
             for (bound, count) in BUCKETS.iter().zip(latency.buckets) {
-                let _ = writeln!(
-                    out,
-                    "{name}_bucket{{verb=\"{verb}\",le=\"{bound}\"}} {count}"
+                out.part(
+                    "_bucket",
+                    &[("verb", verb), ("le", &bound.to_string())],
+                    count,
                 );
             }
-            let (count, sum) = (latency.count, latency.sum);
-            let _ = writeln!(out, "{name}_bucket{{verb=\"{verb}\",le=\"+Inf\"}} {count}");
-            let _ = writeln!(out, "{name}_sum{{verb=\"{verb}\"}} {sum}");
-            let _ = writeln!(out, "{name}_count{{verb=\"{verb}\"}} {count}");
+            out.part("_bucket", &[("verb", verb), ("le", "+Inf")], latency.count);
+            out.part("_sum", &[("verb", verb)], latency.sum);
+            out.part("_count", &[("verb", verb)], latency.count);
         }
-        out.push_str(
-            "# HELP apiserver_storage_objects Objects by resource.\n\
-             # TYPE apiserver_storage_objects gauge\n",
-        );
+        out.metric("apiserver_storage_objects", "gauge", "Objects by resource.");
         for resource in store.resources() {
-            let count = store.count(&resource);
-            let _ = writeln!(
-                out,
-                "apiserver_storage_objects{{resource=\"{resource}\"}} {count}"
-            );
+            out.value(&[("resource", &*resource)], store.count(&resource));
         }
-        let revision = store.revision();
-        let _ = writeln!(
-            out,
-            "# HELP apiserver_storage_revision The newest resourceVersion.\n\
-             # TYPE apiserver_storage_revision gauge\napiserver_storage_revision {revision}"
+        out.metric(
+            "apiserver_storage_revision",
+            "gauge",
+            "The newest resourceVersion.",
         );
-        out
+        out.value(&[], store.revision());
+        out.into_text()
     }
 }

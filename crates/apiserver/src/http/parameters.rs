@@ -48,7 +48,11 @@ impl Parameters {
         for (key, value) in pairs(query) {
             match key.as_str() {
                 "watch" => found.watch = truth(&value),
-                "limit" => found.limit = number(&key, &value)?.unwrap_or(0),
+                "limit" => {
+                    // Less than nothing is no limit.
+                    let limit: i64 = number(&key, &value)?.unwrap_or(0);
+                    found.limit = usize::try_from(limit).unwrap_or(0);
+                }
                 "continue" => found.continue_token = value,
                 "labelSelector" => found.label_selector = value,
                 "fieldSelector" => found.field_selector = value,
@@ -154,6 +158,7 @@ mod tests {
         let found = Parameters::parse("labelSelector=a+in+%28x%2C+y%29&limit=500").unwrap();
         assert_eq!(found.label_selector, "a in (x, y)");
         assert_eq!(found.limit, 500);
+        assert_eq!(Parameters::parse("limit=-1").unwrap().limit, 0);
         assert!(Parameters::parse("limit=many").is_err());
         assert!(Parameters::parse("dryRun=Some").is_err());
     }

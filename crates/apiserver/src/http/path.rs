@@ -33,7 +33,8 @@ impl ResourcePath {
 }
 
 /// Kubernetes' verbs, which are what RBAC rules name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(crate) enum Verb {
     Get,
     List,
@@ -47,16 +48,7 @@ pub(crate) enum Verb {
 
 impl Verb {
     pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::List => "list",
-            Self::Watch => "watch",
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Patch => "patch",
-            Self::Delete => "delete",
-            Self::DeleteCollection => "deletecollection",
-        }
+        self.into()
     }
 
     /// The verb of a method on an object or a collection.

@@ -265,7 +265,6 @@ mod tests {
 
     use super::*;
 
-    /// A length-delimited field.
     fn bytes(number: u8, content: &[u8]) -> Vec<u8> {
         let mut field = vec![number << 3 | 2];
         let mut length = content.len();

@@ -33,7 +33,6 @@ pub(crate) fn shown(call: &Call, object: &Object) -> Bytes {
     }
 }
 
-/// An answer with a list.
 pub(crate) fn list(
     call: Call,
     objects: Vec<Arc<Object>>,
@@ -87,7 +86,6 @@ pub(crate) fn list(
     typed(body, "application/json")
 }
 
-/// A Table of one object.
 fn table(call: &Call, object: &Object, version: &str) -> Value {
     let metadata = json!({ "resourceVersion": object.revision.to_string() });
     let mut table = table::head(&call.kind.columns, &metadata, version);
@@ -104,7 +102,6 @@ fn row(call: &Call, object: &Object, now: Timestamp) -> Value {
     table::row(&call.kind.columns, &call.view(object), include, now)
 }
 
-/// `PartialObjectMetadata` of an object.
 pub(crate) fn partial(object: &Value) -> Value {
     json!({
         "kind": "PartialObjectMetadata",

@@ -14,6 +14,7 @@ mod library;
 mod named;
 mod network;
 mod opaque;
+mod parts;
 mod quantity;
 #[cfg(test)]
 mod tests;
@@ -26,7 +27,6 @@ use serde_json::Value;
 
 use crate::kinds::schema::{Node, Reason};
 
-/// A compiled rule.
 #[derive(Debug)]
 pub(crate) struct Rule {
     source: String,
@@ -45,7 +45,6 @@ pub(crate) struct Rule {
     depth: usize,
 }
 
-/// A rule that does not hold.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Failure<'a> {
     pub(crate) reason: Reason,
@@ -54,7 +53,6 @@ pub(crate) struct Failure<'a> {
     pub(crate) kind: &'static str,
 }
 
-/// Why a rule cannot be compiled.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("compilation failed: {detail}")]
@@ -130,6 +128,15 @@ impl Rule {
     /// must not skip it.
     pub(crate) fn may_fail_unchanged(&self) -> bool {
         self.uses_old && !self.is_equality
+    }
+
+    /// Whether nothing in an object has changed that the rule, which stands at its root, looks at: of a status that
+    /// changes, rules about the spec know nothing. To show them the spec was a sixth of the work of such a write.
+    pub(crate) fn sees_the_same(&self, value: &Value, old: &Value) -> bool {
+        let (Some(wanted), false) = (&self.wanted, self.uses_old) else {
+            return false;
+        };
+        convert::shows_the_same(value, old, wanted)
     }
 
     /// Whether the rule is about a change, and so not checked without an old value.

@@ -4,6 +4,7 @@ use rand::RngExt as _;
 use serde_json::{Map, Value};
 
 use crate::kinds::schema::FieldError;
+use crate::kinds::strategy::Names;
 
 /// Kubernetes leaves out the characters that make words or look alike.
 const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -113,8 +114,8 @@ pub(crate) fn check_types(metadata: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with the parts of `metadata` that all kinds share.
-pub(crate) fn validate(object: &Value, label_names_only: bool) -> Vec<FieldError> {
+/// What is wrong with the parts of `metadata` that all kinds share. Names never change, and are looked at once.
+pub(crate) fn validate(object: &Value, old: Option<&Value>, names: Names) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let metadata = &object["metadata"];
     let name = metadata["name"].as_str().unwrap_or_default();
@@ -123,7 +124,7 @@ pub(crate) fn validate(object: &Value, label_names_only: bool) -> Vec<FieldError
             "metadata.name",
             "name or generateName is required",
         ));
-    } else if let Some(problem) = name_problem(name, label_names_only) {
+    } else if let Some(problem) = name_problem(name, names).filter(|_| old.is_none()) {
         errors.push(FieldError::invalid(
             "metadata.name",
             &metadata["name"],
@@ -189,6 +190,15 @@ pub(crate) fn validate(object: &Value, label_names_only: bool) -> Vec<FieldError
             }
         }
     }
+    let owners = &metadata["ownerReferences"];
+    let controllers = owners.as_array().into_iter().flatten();
+    let controllers = controllers.filter(|owner| owner["controller"] == true);
+    let is_new = old.is_none_or(|old| old["metadata"]["ownerReferences"] != *owners);
+    if is_new && controllers.count() > 1 {
+        let detail = "Only one reference can have Controller set to true";
+        let at = "metadata.ownerReferences";
+        errors.push(FieldError::invalid(at, owners, detail));
+    }
     for (index, finalizer) in metadata["finalizers"]
         .as_array()
         .into_iter()
@@ -210,9 +220,11 @@ pub(crate) fn validate(object: &Value, label_names_only: bool) -> Vec<FieldError
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+const HOST: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+pub(crate) const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-fn name_problem(name: &str, label_only: bool) -> Option<&'static str> {
+/// What is wrong with the name of an object.
+pub(crate) fn name_problem(name: &str, names: Names) -> Option<&'static str> {
     let is_label = |text: &str| {
         let bytes = text.as_bytes();
         let edge = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
@@ -220,25 +232,34 @@ fn name_problem(name: &str, label_only: bool) -> Option<&'static str> {
             && bytes.last().is_some_and(edge)
             && bytes.iter().all(|byte| edge(byte) || *byte == b'-')
     };
-    if label_only {
-        return match name.len() {
-            ..=63 => (!is_label(name)).then_some(LABEL),
-            _ => Some("must be no more than 63 characters"),
-        };
+    let is_host = |text: &str| is_label(text) && text.starts_with(|c: char| c.is_ascii_lowercase());
+    match names {
+        Names::Labels | Names::Hosts if name.len() > 63 => {
+            Some("must be no more than 63 characters")
+        }
+        _ if name.len() > MAX_NAME => Some("must be no more than 253 characters"),
+        Names::Labels => (!is_label(name)).then_some(LABEL),
+        Names::Hosts => (!is_host(name)).then_some(HOST),
+        Names::Subdomains => (!name.split('.').all(is_label)).then_some(SUBDOMAIN),
+        Names::Segments if name == "." => Some("may not be '.'"),
+        Names::Segments if name == ".." => Some("may not be '..'"),
+        Names::Segments if name.contains('/') => Some("may not contain '/'"),
+        Names::Segments if name.contains('%') => Some("may not contain '%'"),
+        Names::Segments => name
+            .contains(char::is_control)
+            .then_some("may not contain control characters"),
     }
-    if name.len() > MAX_NAME {
-        return Some("must be no more than 253 characters");
-    }
-    (!name.split('.').all(is_label)).then_some(SUBDOMAIN)
 }
 
 /// What is wrong with a label or annotation key.
-fn key_problem(key: &str) -> Option<&'static str> {
+pub(crate) fn key_problem(key: &str) -> Option<&'static str> {
     let (prefix, name) = match key.rsplit_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, key),
     };
-    if prefix.is_some_and(|prefix| name_problem(&prefix.to_ascii_lowercase(), false).is_some()) {
+    if prefix.is_some_and(|prefix| {
+        name_problem(&prefix.to_ascii_lowercase(), Names::Subdomains).is_some()
+    }) {
         return Some(
             "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character",
         );
@@ -253,7 +274,7 @@ fn key_problem(key: &str) -> Option<&'static str> {
     }
 }
 
-fn is_label_value(text: &str) -> bool {
+pub(crate) fn is_label_value(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.len() <= 63
         && bytes
@@ -299,8 +320,15 @@ mod tests {
         json!({ "name": "a", "ownerReferences": [{ "apiVersion": "v1", "kind": "X", "name": "y" }] }),
         &["metadata.ownerReferences[0].uid"]
     )]
+    #[case::controllers(
+        json!({ "name": "a", "ownerReferences": [
+            { "apiVersion": "v1", "kind": "X", "name": "y", "uid": "1", "controller": true },
+            { "apiVersion": "v1", "kind": "X", "name": "z", "uid": "2", "controller": true },
+        ] }),
+        &["metadata.ownerReferences"]
+    )]
     fn names_what_is_wrong(#[case] metadata: Value, #[case] want: &[&str]) {
-        let errors = validate(&json!({ "metadata": metadata }), false);
+        let errors = validate(&json!({ "metadata": metadata }), None, Names::Subdomains);
         assert_eq!(
             errors
                 .iter()
@@ -308,5 +336,30 @@ mod tests {
                 .collect::<Vec<_>>(),
             want
         );
+    }
+
+    #[rstest]
+    #[case(Names::Subdomains, &["a.b-c", "1", "1.2"], &["", "A", "a:b", "a..b", "-a", "a_b"])]
+    #[case(Names::Labels, &["a", "1-a"], &["a.b", "a-"])]
+    #[case(Names::Hosts, &["a", "a-1"], &["1-a", "a.b", "a-"])]
+    #[case(Names::Segments, &["a", "system:node:x", "Admins", "a b", "..."], &[".", "..", "a/b", "a%b", "a\0b", "a\nb"])]
+    fn names_are_what_their_kind_allows(
+        #[case] names: Names,
+        #[case] good: &[&str],
+        #[case] bad: &[&str],
+    ) {
+        for name in good {
+            assert_eq!(name_problem(name, names), None, "{name}");
+        }
+        for name in bad {
+            assert!(name_problem(name, names).is_some(), "{name:?}");
+        }
+        let longest = if matches!(names, Names::Labels | Names::Hosts) {
+            63
+        } else {
+            253
+        };
+        assert_eq!(name_problem(&"a".repeat(longest), names), None);
+        assert!(name_problem(&"a".repeat(longest + 1), names).is_some());
     }
 }

@@ -35,7 +35,6 @@ pub(crate) use error::{FieldError, Reason, summary};
 pub(crate) use node::Node;
 pub(crate) use path::Path;
 
-/// A compiled schema.
 #[derive(Clone, Debug)]
 pub struct Structural {
     root: Arc<Node>,
@@ -76,6 +75,12 @@ impl Structural {
     /// Everything that is wrong with `object`. With `old`, transition rules are checked too, and
     /// what was wrong before and is unchanged is let be.
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        validate::object(&self.root, object, old)
+        validate::object(&self.root, object, old, false)
+    }
+
+    /// The same for an object whose state before, `old`, has passed this very schema: rules of its root that look at
+    /// nothing that has changed are not asked again.
+    pub fn validate_change(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+        validate::object(&self.root, object, Some(old), true)
     }
 }

@@ -7,6 +7,10 @@ use serde_json::Value;
 use crate::status::{ApiError, Result};
 use crate::store::Object;
 
+/// The most that a selector may ask of each object: every object that is looked at is asked all of it. A set of values is
+/// one question.
+const MOST: usize = 100;
+
 /// A parsed `labelSelector`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Labels(Vec<Requirement>);
@@ -33,6 +37,9 @@ impl Labels {
         let mut requirements = Vec::new();
         parser.blanks();
         while !parser.rest.is_empty() {
+            if requirements.len() == MOST {
+                return Err(too_many("label"));
+            }
             requirements.push(parser.requirement().map_err(|problem| {
                 ApiError::bad_request(format!(
                     "unable to parse label selector {text:?}: {problem}"
@@ -228,7 +235,11 @@ impl Fields {
     /// Parses the selector and refuses fields that `supported` does not know.
     pub fn parse(text: &str, supported: impl Fn(&str) -> bool) -> Result<Self> {
         let mut found = Self::default();
-        for term in terms(text) {
+        let terms = terms(text);
+        if terms.len() > MOST {
+            return Err(too_many("field"));
+        }
+        for term in terms {
             let (path, rest) = match (term.split_once("!="), term.split_once('=')) {
                 (Some((path, value)), _) => (path, Err(value)),
                 (None, Some((path, value))) => (path, Ok(value.strip_prefix('=').unwrap_or(value))),
@@ -272,6 +283,10 @@ impl Fields {
                 .iter()
                 .all(|(path, unwanted)| *text(path) != **unwanted)
     }
+}
+
+fn too_many(what: &str) -> ApiError {
+    ApiError::bad_request(format!("a {what} selector has at most {MOST} requirements"))
 }
 
 /// Splits at commas that are not escaped.
@@ -353,6 +368,19 @@ mod tests {
         assert!(fields.matches(|path| (path == "metadata.name").then(|| "a,b".into())));
         let error = Fields::parse("spec.secret=1", |_| false).unwrap_err();
         assert_eq!(error.to_string(), "field label not supported: spec.secret");
+    }
+
+    #[test]
+    fn a_selector_asks_only_so_much() {
+        for (count, taken) in [(MOST, true), (MOST + 1, false), (30_000, false)] {
+            let labels: Vec<String> = (0..count).map(|n| format!("!a{n}")).collect();
+            assert_eq!(Labels::parse(&labels.join(",")).is_ok(), taken, "{count}");
+            let fields: Vec<String> = (0..count).map(|n| format!("a!={n}")).collect();
+            let fields = Fields::parse(&fields.join(","), |_| true);
+            assert_eq!(fields.is_ok(), taken, "{count}");
+        }
+        let values: Vec<String> = (0..1000).map(|n| n.to_string()).collect();
+        assert!(Labels::parse(&format!("a in ({})", values.join(","))).is_ok());
     }
 
     proptest! {

@@ -10,8 +10,8 @@ use crate::verbs::call::Call;
 /// Found once, when a kind is registered. Functions get the new object, and the old one unless it is being created.
 #[derive(Debug)]
 pub(crate) struct Strategy {
-    /// Names are DNS labels, not subdomains.
-    pub names_are_labels: bool,
+    /// What objects may be called.
+    pub names: Names,
     /// `generation` counts the changes of what the user asked for.
     pub counts_generations: bool,
     /// A new object has no status, whatever the request says.
@@ -29,7 +29,6 @@ pub(crate) struct Strategy {
     pub takes_turns: Option<fn(&Value) -> bool>,
     /// Before admission: completes an object by others.
     pub prepare: fn(&Call, &mut Value, Option<&Value>) -> Result<()>,
-    /// Fills in defaults.
     pub default: fn(&mut Value, Option<&Value>),
     /// Says what is wrong beyond the schema.
     pub validate: fn(&Value, Option<&Value>, &mut Vec<FieldError>),
@@ -47,6 +46,19 @@ pub(crate) struct Strategy {
     pub terminate: fn(&mut Value),
 }
 
+/// What the names of a kind's objects look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// DNS subdomains (RFC 1123): `a.b-c`.
+    Subdomains,
+    /// DNS labels (RFC 1123): `1-a`.
+    Labels,
+    /// DNS labels that begin with a letter (RFC 1035), as names of hosts once did.
+    Hosts,
+    /// Whatever fits into a path: `system:masters`.
+    Segments,
+}
+
 /// The kind whose objects these are, and its names of fields beside the ones here.
 #[derive(Debug)]
 pub(crate) struct StoredAs {
@@ -57,7 +69,7 @@ pub(crate) struct StoredAs {
 
 /// Nothing special.
 pub(crate) const PLAIN: Strategy = Strategy {
-    names_are_labels: false,
+    names: Names::Subdomains,
     counts_generations: false,
     drops_status: false,
     delete_answers_object: false,

@@ -21,14 +21,12 @@ mod tests;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use builtin::{AGE, NAME};
 pub(crate) use builtin::{
     CONFIG_MAP, CREATED, LEASE, NAMESPACE, PLAIN, Printer, SECRET, SERVICE_ACCOUNT,
 };
 pub(crate) use jsonpath::Error;
 use jsonpath::JsonPath;
 
-/// The columns of one kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Columns {
     definitions: Vec<Value>,
@@ -65,13 +63,16 @@ pub(crate) enum Include {
 }
 
 impl Columns {
-    /// The columns of a built-in kind.
     pub(crate) fn builtin(printer: &Printer) -> Self {
-        let headers = printer.headers.iter();
+        let definitions = printer.headers.split(", ").map(|header| {
+            let (header, priority) = header
+                .strip_suffix('*')
+                .map_or((header, 0), |name| (name, 1));
+            let (name, kind) = header.split_once(':').unwrap_or((header, "string"));
+            definition(name, kind, priority)
+        });
         Self {
-            definitions: headers
-                .map(|(name, kind, priority)| definition(name, kind, *priority))
-                .collect(),
+            definitions: definitions.collect(),
             cells: Cells::Builtin(printer.cells),
         }
     }
@@ -130,7 +131,6 @@ pub(crate) fn head(columns: &Columns, metadata: &Value, version: &str) -> Value 
     })
 }
 
-/// The row of an object.
 pub(crate) fn row(columns: &Columns, object: &Value, include: Include, now: Timestamp) -> Value {
     let cells = columns.cells(&Row { object, now });
     match include {
@@ -220,17 +220,25 @@ fn text<'a>(value: &'a Value, default: &'a str) -> &'a str {
         .unwrap_or(default)
 }
 
+/// Texts with commas between, or what stands there for none.
+fn joined(all: &[impl AsRef<str>], none: &str) -> String {
+    match all {
+        [] => none.to_owned(),
+        [first, rest @ ..] => rest.iter().fold(first.as_ref().to_owned(), |all, one| {
+            all + "," + one.as_ref()
+        }),
+    }
+}
+
 /// `a=b,c=d`, or `<none>`.
 fn labels(selector: &Value) -> String {
-    let pairs: Vec<_> = selector
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
-        .collect();
-    if pairs.is_empty() {
-        "<none>".to_owned()
-    } else {
-        pairs.join(",")
-    }
+    let pairs = selector.as_object().into_iter().flatten();
+    let pairs = pairs.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
+    joined(&pairs.collect::<Vec<_>>(), "<none>")
+}
+
+/// Whether a status has this condition, and it is true.
+fn is_true(status: &Value, kind: &str) -> bool {
+    let mut conditions = items(&status["conditions"]).iter();
+    conditions.any(|one| one["type"] == kind && one["status"] == "True")
 }

@@ -9,7 +9,6 @@ use super::shard::{self, Shard};
 use super::watch::Expired;
 use super::{Store, read};
 
-/// What to list.
 #[derive(Default)]
 pub struct Query<'a> {
     /// Empty for all namespaces.

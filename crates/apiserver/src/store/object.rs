@@ -30,7 +30,6 @@ impl Name {
     }
 }
 
-/// One revision of an object.
 #[derive(Debug)]
 pub struct Object {
     pub name: Name,
@@ -63,7 +62,6 @@ pub struct Draft {
 }
 
 impl Object {
-    /// The object as a JSON tree.
     pub fn value(&self) -> Value {
         serde_json::from_slice(&self.json).expect("the store only holds JSON that it wrote itself")
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::object::Name;
 use super::shard::{Change, Event};
 
-/// Where an object lies.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reference {
     pub resource: Arc<str>,

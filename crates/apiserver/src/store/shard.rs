@@ -16,7 +16,6 @@ pub enum Change {
     Deleted,
 }
 
-/// One entry of the history.
 #[derive(Debug, Clone)]
 pub struct Event {
     pub change: Change,

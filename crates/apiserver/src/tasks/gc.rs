@@ -40,14 +40,12 @@ pub(crate) const CUSTOM_RESOURCES: &str = "customresourcecleanup.apiextensions.k
 /// How long to wait when the store refuses writes.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Something to look at.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Work {
     /// The object with this uid is gone.
     Gone(Box<str>),
     /// An object has owners, which may not exist.
     Dependent(Reference),
-    /// An object is being deleted.
     Terminating(Reference),
     /// A namespace is new, or something in it went or is not as it must be.
     Namespace(Arc<str>),

@@ -18,7 +18,6 @@ use crate::store::{Name, Object};
 use crate::tasks::gc;
 use crate::verbs::call::Call;
 
-/// How to delete.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Options {
     pub(crate) uid: Option<String>,
@@ -97,14 +96,6 @@ impl Options {
             (None, Some(false)) => Some(Propagation::Background),
             (None, None) => None,
         };
-        if options
-            .grace_period_seconds
-            .is_some_and(|seconds| seconds < 0)
-        {
-            return Err(ApiError::bad_request(
-                "gracePeriodSeconds: must be greater than or equal to 0",
-            ));
-        }
         Ok(options)
     }
 }

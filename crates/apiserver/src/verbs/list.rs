@@ -44,7 +44,6 @@ pub(crate) async fn list(call: Call) -> Result<Response> {
     Ok(response)
 }
 
-/// The selectors of a request.
 pub(crate) struct Selection {
     labels: Labels,
     fields: Fields,

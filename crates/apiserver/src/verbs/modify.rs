@@ -178,23 +178,37 @@ fn check_finalizers(call: &Call, old: &Value, new: &Value) -> Result<()> {
 }
 
 fn count_generation(call: &Call, old: &Value, new: &mut Value) {
-    if call.kind.strategy.counts_generations && desired(call, old) != desired(call, new) {
+    if call.kind.strategy.counts_generations && is_asked_anew(call, old, new) {
         metadata::next_generation(old, new);
     }
 }
 
-/// The part of an object whose changes `generation` counts.
-fn desired(call: &Call, object: &Value) -> Value {
-    let mut object = object.clone();
-    if let Some(fields) = object.as_object_mut() {
-        fields.remove("metadata");
-        if call.kind.has_subresource("status") {
-            fields.remove("status");
+/// Whether the part of an object has changed whose changes `generation` counts. Nothing is copied for that: it is asked
+/// with every write of a status.
+fn is_asked_anew(call: &Call, old: &Value, new: &Value) -> bool {
+    let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else {
+        return old != new;
+    };
+    let has_status = call.kind.has_subresource("status");
+    let is_counted = |name: &&String| match name.as_str() {
+        "metadata" => false,
+        "status" => !has_status,
+        _ => true,
+    };
+    let mut names = old.keys().chain(new.keys()).filter(is_counted);
+    names.any(|name| match (old.get(name), new.get(name)) {
+        // Where a pod runs is the scheduler's answer, nothing that its user asked for.
+        (Some(old), Some(new)) if name == "spec" && call.path.subresource == "binding" => {
+            without_node(old) != without_node(new)
         }
+        (old, new) => old != new,
+    })
+}
+
+fn without_node(spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    if let Some(fields) = spec.as_object_mut() {
+        fields.remove("nodeName");
     }
-    // Where a pod runs is the scheduler's answer, nothing that its user asked for.
-    if call.path.subresource == "binding" {
-        object["spec"]["nodeName"].take();
-    }
-    object
+    spec
 }

@@ -11,7 +11,6 @@ use crate::http::respond;
 use crate::status::{ApiError, Result, created};
 use crate::verbs::call::Call;
 
-/// Answers a review that was posted.
 pub(crate) fn answer(call: &Call, mut review: Value) -> Result<Response> {
     if call.output != Output::Json {
         return Err(ApiError::NotAcceptable("application/json"));

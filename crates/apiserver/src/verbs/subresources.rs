@@ -15,7 +15,6 @@ use crate::status::{ApiError, Result};
 use crate::verbs::call::Call;
 use crate::verbs::{get, patch, update};
 
-/// Answers a request for a subresource.
 pub(crate) async fn answer(
     call: Call,
     body: Body,

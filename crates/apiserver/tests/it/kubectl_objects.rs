@@ -407,12 +407,12 @@ async fn kubectl_makes_objects_of_its_own() {
             "rolebinding.rbac.authorization.k8s.io/b created",
         ),
         (
-            "create clusterrole cr --verb=get --resource=nodes",
-            "clusterrole.rbac.authorization.k8s.io/cr created",
+            "create clusterrole acme:cr --verb=get --resource=nodes",
+            "clusterrole.rbac.authorization.k8s.io/acme:cr created",
         ),
         (
-            "create clusterrolebinding crb --clusterrole=cr --user=u",
-            "clusterrolebinding.rbac.authorization.k8s.io/crb created",
+            "create clusterrolebinding acme:crb --clusterrole=acme:cr --user=u",
+            "clusterrolebinding.rbac.authorization.k8s.io/acme:crb created",
         ),
         ("create job j --image=x -- echo hi", "job.batch/j created"),
         ("create quota q --hard=pods=3", "resourcequota/q created"),

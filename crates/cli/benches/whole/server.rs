@@ -130,6 +130,15 @@ impl Server {
         done(request.bearer_auth(self.token.trim())).await.map(drop)
     }
 
+    pub(crate) async fn kube_get(
+        &self,
+        client: &reqwest::Client,
+        path: &str,
+    ) -> Result<bytes::Bytes> {
+        let request = client.get(format!("{}{path}", self.kube));
+        done(request.bearer_auth(self.token.trim())).await
+    }
+
     pub(crate) async fn submit(&self, job: &Value) -> Result {
         self.post(&client()?, "/api/trainjob/create", job.to_string())
             .await?;
@@ -212,6 +221,20 @@ impl Server {
             .sum();
         // The kernel's unit for user space, everywhere.
         Ok(ticks / 100.0)
+    }
+
+    /// Seconds of CPU of all pods that were on this machine, as their common cgroup counts them; 0 where there is none.
+    pub(crate) fn cpu_of_pods() -> f64 {
+        let first = std::fs::read_to_string("/sys/fs/cgroup/cpuacct/astrago/cpuacct.usage");
+        let first = first.ok().and_then(|text| text.trim().parse::<f64>().ok());
+        let second = || {
+            let text = std::fs::read_to_string("/sys/fs/cgroup/astrago/cpu.stat").ok()?;
+            let line = text
+                .lines()
+                .find_map(|line| line.strip_prefix("usage_usec "))?;
+            line.parse::<f64>().ok().map(|micros| micros * 1_000.0)
+        };
+        first.or_else(second).unwrap_or(0.0) / 1e9
     }
 
     fn id(&self) -> u32 {

@@ -126,6 +126,13 @@ pub(crate) struct Stacks {
 }
 
 #[derive(Debug, Clone, Args)]
+pub(crate) struct Mcp {
+    /// Also offer tools that submit, suspend, resume, restart and delete jobs
+    #[arg(long)]
+    pub(crate) allow_changes: bool,
+}
+
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Exec {
     /// Name of the job
     pub(crate) name: String,

@@ -6,10 +6,11 @@
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result};
 use astrago_apiserver::{files, store};
+use astrago_rest::snapshot;
 use clap::Args;
 
 use crate::args::Connection;
@@ -204,30 +205,43 @@ fn unpack(file: File, draft: &Path) -> Result<()> {
     let damaged = || {
         Failure::theirs("the file is damaged, or no backup of astrago").hint("try an older backup")
     };
-    let mut archive = tar::Archive::new(zstd::Decoder::new(file)?);
-    for entry in archive.entries()? {
-        let mut entry = entry.with_context(damaged)?;
-        if !entry.header().entry_type().is_file() {
+    let read = snapshot::entries(zstd::Decoder::new(file)?, |entry| {
+        let path = entry.path()?.into_owned();
+        if !entry.header().entry_type().is_file() || !is_ours(&path) {
             return Err(damaged().into());
         }
-        // Nothing is written outside of the folder: such names are passed over.
-        if !entry.unpack_in(draft).with_context(damaged)? {
+        if !entry.unpack_in(draft)? {
             return Err(damaged().into());
         }
-        let path = draft.join(entry.path()?);
-        if path == draft.join(FORMAT_FILE)
+        if path == Path::new(FORMAT_FILE)
             && let Some(found) = read_format(draft).filter(|found| *found > FORMAT)
         {
             return Err(newer(draft, found).into());
         }
+        let path = draft.join(path);
         std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
         File::open(&path)?.sync_all()?;
-    }
+        anyhow::Ok(())
+    });
+    read.map_err(|error| match error.downcast::<io::Error>() {
+        Ok(error) => anyhow::Error::from(error).context(damaged()),
+        Err(error) => error,
+    })?;
     let report = store::check(&draft.join("apiserver"))?.ok_or_else(damaged)?;
     if let Some(first) = report.damaged.first() {
         return Err(anyhow::anyhow!("{first}").context(damaged()));
     }
     Ok(())
+}
+
+/// Whether a backup has a file of this name. Another one, in a file that came from elsewhere, is not for the data folder,
+/// let alone for a place outside of it.
+fn is_ours(path: &Path) -> bool {
+    let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+    let alone = [FORMAT_FILE, STORE, HISTORY].into_iter().chain(PLAIN);
+    path.components().all(plain)
+        && (alone.into_iter().any(|name| path == Path::new(name))
+            || FOLDERS.iter().any(|folder| path.starts_with(folder)))
 }
 
 /// A hidden name beside a path, for something that is not finished.
@@ -239,4 +253,64 @@ fn beside(path: &Path, end: &str) -> Result<PathBuf> {
     hidden.push(name);
     hidden.push(end);
     Ok(path.with_file_name(hidden))
+}
+
+#[cfg(test)]
+mod tests {
+    use tar::EntryType::{self, GNULongName, Link, Regular, Symlink};
+
+    use super::*;
+
+    /// A backup that no `astrago backup` wrote: `tar::Builder` would refuse to.
+    fn planted(folder: &Path, name: &str, kind: EntryType, content: &[u8]) -> File {
+        let path = folder.join("backup");
+        let file = File::create(&path).unwrap();
+        let mut archive = tar::Builder::new(zstd::Encoder::new(file, 0).unwrap());
+        let mut header = header(content.len() as u64);
+        header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
+        header.set_entry_type(kind);
+        if matches!(kind, Symlink | Link) {
+            header.set_link_name("/etc/passwd").unwrap();
+        }
+        header.set_cksum();
+        archive.append(&header, content).unwrap();
+        archive.into_inner().unwrap().finish().unwrap();
+        File::open(path).unwrap()
+    }
+
+    #[test]
+    fn a_file_that_is_no_backup_changes_nothing_anywhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let victim = folder.path().join("victim");
+        std::fs::write(&victim, "before").unwrap();
+        std::fs::set_permissions(&victim, Permissions::from_mode(0o644)).unwrap();
+        let absolute = victim.to_str().unwrap();
+        let bomb = vec![b'x'; 2 << 20];
+        for (name, kind, content) in [
+            (absolute, Regular, &b"after"[..]),
+            ("../victim", Regular, b"after"),
+            ("history/logs/../../../victim", Regular, b"after"),
+            ("history/logs/link", Symlink, b""),
+            ("history/logs/link", Link, b""),
+            ("node/pods/theirs/pod.json", Regular, b"{}"),
+            ("apiserver/store.db/x", Regular, b"x"),
+            ("x", GNULongName, &bomb),
+        ] {
+            let file = planted(folder.path(), name, kind, content);
+            let error = unpack(file, &folder.path().join("draft")).unwrap_err();
+            let failure = error.downcast_ref::<Failure>();
+            let said = failure.map(|failure| failure.message.as_str());
+            let want = "the file is damaged, or no backup of astrago";
+            assert_eq!(said, Some(want), "{name}: {error:?}");
+            assert_eq!(
+                std::fs::read_to_string(&victim).unwrap(),
+                "before",
+                "{name}"
+            );
+            let mode = std::fs::metadata(&victim).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o644, "{name}");
+            let inside = std::fs::read_dir(folder.path().join("draft")).unwrap();
+            assert_eq!(inside.count(), 0, "{name}");
+        }
+    }
 }

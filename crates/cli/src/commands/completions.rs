@@ -11,12 +11,11 @@ use crate::output;
 
 /// The commands that take the name of a job first.
 const OF_A_JOB: &str =
-    "job|logs|metrics|events|shell|exec|port-forward|delete|suspend|resume|restart|code";
+    "job|logs|metrics|events|stacks|shell|exec|port-forward|delete|suspend|resume|restart|code";
 
 /// The most names that are offered.
 const MOST: &str = "200";
 
-/// The script for a shell.
 pub(crate) fn script(shell: Shell) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "astrago", &mut script);

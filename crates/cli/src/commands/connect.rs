@@ -7,19 +7,23 @@ mod copy;
 use std::io::{IsTerminal, Read, stderr, stdin, stdout};
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use futures::stream::SplitStream;
 use futures::{SinkExt, StreamExt};
 use reqwest::Upgraded;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::{self, Message};
+use tokio_tungstenite::tungstenite::Message;
 use tokio_util::bytes::Bytes;
 
 use super::job::path;
@@ -40,8 +44,22 @@ const SIZE: u8 = 4;
 /// Says that a channel has come to its end.
 const CLOSE: u8 = 255;
 
-/// Proxies take a connection that says nothing for longer for dead.
-const KEEP_ALIVE: Duration = Duration::from_secs(20);
+/// How a connection is kept, and when it is given up.
+#[derive(Clone, Copy)]
+struct Pace {
+    /// Proxies take a connection that says nothing for longer for dead.
+    keep_alive: Duration,
+    /// And so do we, when several questions whether anybody is there were not answered.
+    silence: Duration,
+}
+
+const PACE: Pace = Pace {
+    keep_alive: Duration::from_secs(20),
+    silence: Duration::from_secs(60),
+};
+/// A program that does not read what it is sent keeps our questions from being read, too; with less than this on its way
+/// it does not.
+const UNREAD: usize = 16 << 10;
 const CHUNK: usize = 32 << 10;
 
 /// The best shell that the container has, with the terminal that we have.
@@ -80,7 +98,7 @@ async fn run(
     let socket = start(connection, job, worker, command, terminal).await?;
     let raw = terminal.then(Raw::enter).transpose()?;
     let print = |data: &[u8]| output::pass(stdout(), data);
-    let status = converse(socket, terminal, typed(), print).await;
+    let status = converse(socket, terminal, PACE, typed(), print).await;
     // Before anything is printed: what is printed needs the terminal as it was.
     drop(raw);
     verdict(&status?)
@@ -109,15 +127,18 @@ async fn start(
 }
 
 /// Passes everything on until the program has ended. Returns what is said about its end.
-async fn converse(
-    socket: Socket,
+async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
+    socket: WebSocketStream<S>,
     terminal: bool,
+    pace: Pace,
     mut input: mpsc::Receiver<Vec<u8>>,
     mut take: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<Value> {
     let mut resized = signal(SignalKind::window_change())?;
-    let mut keep_alive = tokio::time::interval(KEEP_ALIVE);
-    let (mut sink, mut messages) = socket.split();
+    let mut keep_alive = tokio::time::interval(pace.keep_alive);
+    let (mut sink, messages) = socket.split();
+    let mut heard = Heard::new(messages, pace);
+    let sent = Arc::clone(&heard.sent);
     // Neither waits for the other: a program may write before it has read everything.
     let speaking = async {
         let mut open = true;
@@ -132,6 +153,7 @@ async fn converse(
             message = Some(tokio::select! {
                 data = input.recv(), if open => {
                     open = data.is_some();
+                    sent.fetch_add(data.as_ref().map_or(0, Vec::len), Ordering::Relaxed);
                     data.map_or_else(|| say(CLOSE, &[INPUT]), |data| say(INPUT, &data))
                 }
                 _ = resized.recv(), if terminal => size(),
@@ -140,7 +162,7 @@ async fn converse(
         }
     };
     let listening = async {
-        while let Some(message) = messages.next().await.transpose().map_err(broke)? {
+        while let Some(message) = heard.next().await? {
             match message {
                 Message::Binary(message) => match message.split_first() {
                     Some((&OUTPUT, data)) => take(data)?,
@@ -162,12 +184,44 @@ async fn converse(
     }
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "errors are mapped by it as they are"
-)]
-fn broke(error: tungstenite::Error) -> Failure {
-    Failure::ours(format!("the connection to the worker broke: {error}"))
+/// What comes from the other end, as long as it is there. A server that stands still keeps its connections, and whoever
+/// has a terminal in raw mode could not even leave.
+struct Heard<S> {
+    messages: SplitStream<WebSocketStream<S>>,
+    silence: Duration,
+    /// Bytes that were sent since anything was heard.
+    sent: Arc<AtomicUsize>,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Heard<S> {
+    fn new(messages: SplitStream<WebSocketStream<S>>, pace: Pace) -> Self {
+        Self {
+            messages,
+            silence: pace.silence,
+            sent: Arc::default(),
+        }
+    }
+
+    async fn next(&mut self) -> Result<Option<Message>, Failure> {
+        loop {
+            match timeout(self.silence, self.messages.next()).await {
+                Ok(message) => {
+                    self.sent.store(0, Ordering::Relaxed);
+                    let broke = |error| format!("the connection to the worker broke: {error}");
+                    return message
+                        .transpose()
+                        .map_err(|error| Failure::ours(broke(error)));
+                }
+                Err(_) if self.sent.load(Ordering::Relaxed) >= UNREAD => {}
+                Err(_) => {
+                    let seconds = self.silence.as_secs();
+                    let message = format!("the other end has not answered for {seconds} s");
+                    let hint = "the server or the network may hang; what runs there goes on";
+                    return Err(Failure::ours(message).hint(hint));
+                }
+            }
+        }
+    }
 }
 
 /// What comes in on standard input, piece by piece. It is read by a thread that the end of the program leaves behind.
@@ -191,7 +245,6 @@ fn say(channel: u8, data: &[u8]) -> Message {
     Message::Binary(message.into())
 }
 
-/// How large our terminal is now.
 fn size() -> Message {
     let (width, height) = tcgetwinsize(stdout()).map_or((80, 24), |it| (it.ws_col, it.ws_row));
     let size = json!({ "Width": width, "Height": height });
@@ -298,17 +351,25 @@ impl Road {
 }
 
 /// Carries one connection: channel 0 has its bytes, channel 1 what goes wrong; the first message of each names the port.
-async fn carry(socket: Socket, mut stream: TcpStream) -> Result<()> {
+async fn carry<S: AsyncRead + AsyncWrite + Unpin>(
+    socket: WebSocketStream<S>,
+    mut stream: TcpStream,
+) -> Result<()> {
     let (mut reader, mut writer) = stream.split();
-    let (mut sink, mut messages) = socket.split();
-    let mut keep_alive = tokio::time::interval(KEEP_ALIVE);
+    let (mut sink, messages) = socket.split();
+    let mut heard = Heard::new(messages, PACE);
+    let sent = Arc::clone(&heard.sent);
+    let mut keep_alive = tokio::time::interval(PACE.keep_alive);
     let speaking = async {
         let mut buffer = vec![0; CHUNK];
         loop {
             let message = tokio::select! {
                 read = reader.read(&mut buffer) => match read? {
                     0 => return Ok(sink.close().await?),
-                    read => say(0, &buffer[..read]),
+                    read => {
+                        sent.fetch_add(read, Ordering::Relaxed);
+                        say(0, &buffer[..read])
+                    }
                 },
                 _ = keep_alive.tick() => Message::Ping(Bytes::new()),
             };
@@ -319,7 +380,7 @@ async fn carry(socket: Socket, mut stream: TcpStream) -> Result<()> {
     };
     let listening = async {
         let mut named = [false; 2];
-        while let Some(message) = messages.next().await.transpose().map_err(broke)? {
+        while let Some(message) = heard.next().await? {
             match message {
                 Message::Binary(message) => match message.split_first() {
                     Some((&channel @ 0..=1, _)) if !named[usize::from(channel)] => {
@@ -341,5 +402,76 @@ async fn carry(socket: Socket, mut stream: TcpStream) -> Result<()> {
     tokio::select! {
         ended = listening => ended,
         ended = speaking => ended,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_tungstenite::tungstenite::protocol::Role;
+
+    use super::*;
+
+    const MOMENT: Duration = Duration::from_millis(20);
+
+    async fn ends() -> [WebSocketStream<tokio::io::DuplexStream>; 2] {
+        let (near, far) = tokio::io::duplex(1 << 20);
+        let near = WebSocketStream::from_raw_socket(near, Role::Client, None);
+        let far = WebSocketStream::from_raw_socket(far, Role::Server, None);
+        [near.await, far.await]
+    }
+
+    #[tokio::test]
+    async fn a_server_that_stands_still_is_left() {
+        let [near, _far] = ends().await;
+        let pace = Pace {
+            silence: MOMENT,
+            ..PACE
+        };
+        let (_keys, input) = mpsc::channel(1);
+        let still = converse(near, false, pace, input, |_| Ok(())).await;
+        let error = still.unwrap_err();
+        assert_eq!(error.to_string(), "the other end has not answered for 0 s");
+    }
+
+    #[tokio::test]
+    async fn a_quiet_program_is_asked_for_and_stays() {
+        let [near, mut far] = ends().await;
+        let pace = Pace {
+            keep_alive: MOMENT,
+            ..PACE
+        };
+        let quiet = async {
+            for _ in 0..5 {
+                let asked = far.next().await.unwrap().unwrap();
+                assert!(matches!(asked, Message::Ping(_)), "{asked:?}");
+            }
+            let status = say(STATUS, br#"{"status":"Success"}"#);
+            far.send(status).await.unwrap();
+        };
+        let (_keys, input) = mpsc::channel(1);
+        let talk = converse(near, false, pace, input, |_| Ok(()));
+        let (status, ()) = tokio::join!(talk, quiet);
+        assert_eq!(status.unwrap()["status"], "Success");
+    }
+
+    /// What asks whether anybody is there waits behind what the program does not read.
+    #[tokio::test]
+    async fn a_program_that_does_not_read_yet_is_waited_for() {
+        let [near, mut far] = ends().await;
+        let pace = Pace {
+            silence: MOMENT,
+            ..PACE
+        };
+        let (keys, input) = mpsc::channel(1);
+        keys.send(vec![0; CHUNK]).await.unwrap();
+        let busy = async {
+            let later = timeout(MOMENT * 10, std::future::pending::<()>());
+            assert!(later.await.is_err());
+            let status = say(STATUS, br#"{"status":"Success"}"#);
+            far.send(status).await.unwrap();
+        };
+        let talk = converse(near, false, pace, input, |_| Ok(()));
+        let (status, ()) = tokio::join!(talk, busy);
+        assert_eq!(status.unwrap()["status"], "Success");
     }
 }

@@ -117,7 +117,6 @@ async fn server(connection: &Connection) -> Vec<Finding> {
     findings
 }
 
-/// A cluster in one line.
 fn describe(cluster: &ClusterInfo) -> String {
     let trainer = match (&cluster.trainer_version, cluster.astrago_controllers) {
         (_, true) => "Astrago's controllers".to_owned(),

@@ -23,13 +23,15 @@ pub(crate) async fn show(connection: &Connection, format: Format, name: &str) ->
 pub(crate) async fn events(connection: &Connection, format: Format, name: &str) -> Result<()> {
     let (client, query) = connect(connection).await?;
     let events: Vec<JobEvent> = client.get(&path(name, "/events"), &query).await?;
-    output::print(format, &events, |_| {
-        if events.is_empty() {
-            return "no events\n".to_owned();
-        }
-        let rows: Vec<Vec<String>> = events.iter().map(event_row).collect();
-        output::table(&["AGE", "TYPE", "REASON", "OBJECT", "MESSAGE"], &rows)
-    })
+    output::print(format, &events, |_| draw_events(&events))
+}
+
+pub(super) fn draw_events(events: &[JobEvent]) -> String {
+    if events.is_empty() {
+        return "no events\n".to_owned();
+    }
+    let rows: Vec<Vec<String>> = events.iter().map(event_row).collect();
+    output::table(&["AGE", "TYPE", "REASON", "OBJECT", "MESSAGE"], &rows)
 }
 
 fn event_row(event: &JobEvent) -> Vec<String> {
@@ -100,7 +102,7 @@ pub(crate) fn path(name: &str, rest: &str) -> String {
     format!("/api/trainjobs/{}{rest}", escape(name))
 }
 
-fn draw(job: &JobDetail) -> String {
+pub(super) fn draw(job: &JobDetail) -> String {
     let mut text = String::new();
     for (label, value) in facts(job) {
         let _ = writeln!(text, "{:<12}{value}", format!("{label}:"));

@@ -53,7 +53,7 @@ pub(crate) async fn list(connection: &Connection, format: Format, arguments: &Jo
 }
 
 /// The list, or that there is nothing: of all jobs, or of those that were `chosen`.
-fn draw(jobs: &JobList, wide: bool, chosen: bool) -> String {
+pub(super) fn draw(jobs: &JobList, wide: bool, chosen: bool) -> String {
     if jobs.items.is_empty() && chosen {
         return "no jobs match\n".to_owned();
     }
@@ -147,24 +147,26 @@ pub(crate) fn colour(state: JobState) -> String {
 pub(crate) async fn nodes(connection: &Connection, format: Format) -> Result<()> {
     let client = Client::connect(connection).await?;
     let nodes: Vec<NodeInfo> = client.get("/api/nodes", &[]).await?;
-    output::print(format, &nodes, |wide| {
-        let mut headings = vec![
-            "NAME",
-            "READY",
-            "INSTANCE-TYPE",
-            "ARCH",
-            "OS",
-            "GPU",
-            "CAPACITY-TYPE",
-            "CPU",
-            "MEMORY",
-        ];
-        if wide {
-            headings.push("JOBS");
-        }
-        let rows: Vec<Vec<String>> = nodes.iter().map(|node| node_row(node, wide)).collect();
-        output::table(&headings, &rows)
-    })
+    output::print(format, &nodes, |wide| draw_nodes(&nodes, wide))
+}
+
+pub(super) fn draw_nodes(nodes: &[NodeInfo], wide: bool) -> String {
+    let mut headings = vec![
+        "NAME",
+        "READY",
+        "INSTANCE-TYPE",
+        "ARCH",
+        "OS",
+        "GPU",
+        "CAPACITY-TYPE",
+        "CPU",
+        "MEMORY",
+    ];
+    if wide {
+        headings.push("JOBS");
+    }
+    let rows: Vec<Vec<String>> = nodes.iter().map(|node| node_row(node, wide)).collect();
+    output::table(&headings, &rows)
 }
 
 fn node_row(node: &NodeInfo, wide: bool) -> Vec<String> {
@@ -201,17 +203,19 @@ fn node_row(node: &NodeInfo, wide: bool) -> Vec<String> {
 pub(crate) async fn runtimes(connection: &Connection, format: Format) -> Result<()> {
     let client = Client::connect(connection).await?;
     let runtimes: Vec<Runtime> = client.get("/api/runtimes", &[]).await?;
-    output::print(format, &runtimes, |wide| {
-        let mut headings = vec!["NAME", "FRAMEWORK", "NODES", "MAX-RESTARTS", "TTL"];
-        if wide {
-            headings.extend(["JOBS", "IMAGE"]);
-        }
-        let rows: Vec<Vec<String>> = runtimes
-            .iter()
-            .map(|runtime| runtime_row(runtime, wide))
-            .collect();
-        output::table(&headings, &rows)
-    })
+    output::print(format, &runtimes, |wide| draw_runtimes(&runtimes, wide))
+}
+
+pub(super) fn draw_runtimes(runtimes: &[Runtime], wide: bool) -> String {
+    let mut headings = vec!["NAME", "FRAMEWORK", "NODES", "MAX-RESTARTS", "TTL"];
+    if wide {
+        headings.extend(["JOBS", "IMAGE"]);
+    }
+    let rows: Vec<Vec<String>> = runtimes
+        .iter()
+        .map(|runtime| runtime_row(runtime, wide))
+        .collect();
+    output::table(&headings, &rows)
 }
 
 fn runtime_row(runtime: &Runtime, wide: bool) -> Vec<String> {

@@ -216,15 +216,21 @@ fn draw(line: &LogLine, prefix: bool) -> String {
         AnsiColors::Blue,
         AnsiColors::Red,
     ];
+    const RESET: &str = "\u{1b}[0m";
+    // Colours that a line leaves on are not those of the next one, nor of the shell.
+    let end = if line.text.contains('\u{1b}') {
+        RESET
+    } else {
+        ""
+    };
     if !prefix {
-        return format!("{}\n", line.text);
+        return format!("{}{end}\n", line.text);
     }
     let colour = COLOURS[usize::try_from(line.worker).unwrap_or(0) % COLOURS.len()];
-    format!(
-        "{} {}\n",
-        format!("[{}]", line.worker).color(colour),
-        line.text
-    )
+    let worker = format!("{} ", format!("[{}]", line.worker).color(colour));
+    // A progress bar draws over its own drawings, and over no worker's number.
+    let text = line.text.replace('\r', &format!("\r{worker}"));
+    format!("{worker}{text}{end}\n")
 }
 
 #[cfg(test)]
@@ -235,6 +241,24 @@ mod tests {
 
     use super::*;
     use crate::args::Arguments;
+
+    #[test]
+    fn no_line_draws_over_the_number_of_its_worker_or_colours_the_next() {
+        let line = |text: &str| LogLine {
+            time: None,
+            worker: 1,
+            text: text.to_owned(),
+        };
+        assert_eq!(draw(&line("loss 1"), false), "loss 1\n");
+        let red = "\u{1b}[31mred";
+        assert_eq!(draw(&line(red), false), format!("{red}\u{1b}[0m\n"));
+        let drawn = draw(&line(" 1/2\r[0] 2/2"), true);
+        let drawn: Vec<String> = drawn
+            .split('\r')
+            .map(|part| anstream::adapter::strip_str(part).to_string())
+            .collect();
+        assert_eq!(drawn, ["[1]  1/2", "[1] [0] 2/2\n"]);
+    }
 
     /// Answers one request and hangs up; returns the request.
     async fn answer(listener: &TcpListener, body: &str) -> String {

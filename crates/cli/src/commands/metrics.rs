@@ -44,7 +44,7 @@ pub(crate) async fn metrics(
     output::print(format, &found, |_| draw(&found, draws))
 }
 
-fn draw(metrics: &[Metric], draws: bool) -> String {
+pub(super) fn draw(metrics: &[Metric], draws: bool) -> String {
     if metrics.is_empty() {
         return "no metrics yet; lines such as `loss=0.5` become metrics\n".to_owned();
     }

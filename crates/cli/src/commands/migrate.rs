@@ -1,6 +1,6 @@
 //! `astrago migrate`: the TrainJob that does the same as a job of the Training Operator v1. Needs no server.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -51,9 +51,10 @@ pub(crate) fn run(arguments: &MigrateArgs) -> Result<()> {
             .migrate()
             .map_err(|error| Failure::theirs(error.to_string()))?;
         for note in &migration.notes {
-            let note = format!("note: {} {}: {note}", job.framework.kind, job.name);
-            // Whoever does not read notes gets the objects all the same.
-            let _ = writeln!(anstream::stderr(), "{note}");
+            output::say(&format!(
+                "note: {} {}: {note}\n",
+                job.framework.kind, job.name
+            ));
         }
         objects.extend(migration.objects);
     }

@@ -18,7 +18,7 @@ pub(crate) async fn stacks(connection: &Connection, format: Format, wanted: &Sta
 }
 
 /// Processes that train, and with `-o wide` all others.
-fn draw(stacks: &JobStacks, wide: bool) -> String {
+pub(super) fn draw(stacks: &JobStacks, wide: bool) -> String {
     let mut text = String::new();
     for worker in &stacks.workers {
         if let Some(problem) = worker.problem {

@@ -9,6 +9,7 @@ use std::fmt;
 
 use anyhow::{Context, Result, bail};
 use astrago_api::ClusterTrainingRuntime;
+use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -36,39 +37,45 @@ const TRAINER_VERSION: &str = "v2.3.0";
 /// Installs everything that is missing. Where TrainJobs are not `ours` to run, their kinds and the Trainer's version are
 /// for whoever runs them to say.
 pub(crate) async fn install(client: &Client, ours: bool) -> Result<()> {
-    install_crds(client, ours).await?;
-    ensure_namespace(client, SYSTEM_NAMESPACE).await?;
-    ensure_namespace(client, "default").await?;
-    install_runtimes(client).await?;
-    if ours {
-        publish_trainer_version(client).await?;
-    }
+    // What does not need each other is written together: a first start waits for the disk a few times and not fifty.
+    tokio::try_join!(
+        install_crds(client, ours),
+        ensure_namespace(client, SYSTEM_NAMESPACE),
+        ensure_namespace(client, "default"),
+    )?;
+    let publish = async {
+        if ours {
+            publish_trainer_version(client).await?;
+        }
+        Ok(())
+    };
+    tokio::try_join!(install_runtimes(client), publish)?;
     Ok(())
 }
 
 async fn install_crds(client: &Client, ours: bool) -> Result<()> {
-    let requests = Request::new(CustomResourceDefinition::url_path(&(), None));
-    let parameters = PatchParams::apply(MANAGER).force();
     let text = definitions::unpack();
-    for definition in definitions::each(&text) {
-        let Definition { name, json } = definition;
-        let ours = ours || definition.is_legacy();
-        let request = if ours {
-            let mut request = requests.patch(name, &parameters, &Patch::Apply(()))?;
-            *request.body_mut() = json.into();
-            request
-        } else {
-            requests.create(&PostParams::default(), json.into())?
-        };
-        match client.request::<Installed>(request).await {
-            Ok(installed) => installed.check(name)?,
-            Err(kube::Error::Api(status)) if !ours && status.code == 409 => {}
-            Err(error) => {
-                return Err(error).with_context(|| format!("failed to install the kind {name}"));
-            }
-        }
+    let all = definitions::each(&text).map(|definition| install_crd(client, definition, ours));
+    try_join_all(all).await.map(drop)
+}
+
+async fn install_crd(client: &Client, definition: Definition<'_>, ours: bool) -> Result<()> {
+    let requests = Request::new(CustomResourceDefinition::url_path(&(), None));
+    let Definition { name, json } = definition;
+    let ours = ours || definition.is_legacy();
+    let request = if ours {
+        let parameters = PatchParams::apply(MANAGER).force();
+        let mut request = requests.patch(name, &parameters, &Patch::Apply(()))?;
+        *request.body_mut() = json.into();
+        request
+    } else {
+        requests.create(&PostParams::default(), json.into())?
+    };
+    match client.request::<Installed>(request).await {
+        Ok(installed) => installed.check(name),
+        Err(kube::Error::Api(status)) if !ours && status.code == 409 => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("failed to install the kind {name}")),
     }
-    Ok(())
 }
 
 /// What is read of the answer: definitions are large, and only we wrote them.
@@ -119,34 +126,22 @@ async fn install_runtimes(client: &Client) -> Result<()> {
         .await
         .context("failed to read what is installed")?;
     let installed = record.and_then(|record| record.data).unwrap_or_default();
-    let mut now_installed = installed.clone();
-    let api: Api<ClusterTrainingRuntime> = Api::all(client.clone());
+    let mut missing = Vec::new();
     for runtime in astrago_plan::built_in_runtimes() {
-        let name = runtime.name_any();
-        let digest = digest(runtime)?;
-        if installed.get(&name) == Some(&digest) {
-            continue;
+        let (name, digest) = (runtime.name_any(), digest(runtime)?);
+        if installed.get(&name) != Some(&digest) {
+            missing.push((runtime, name, digest));
         }
-        match api
-            .patch(&name, &PatchParams::apply(MANAGER), &Patch::Apply(runtime))
-            .await
-        {
-            Ok(_) => {}
-            Err(kube::Error::Api(status)) if status.code == 409 => {
-                tracing::info!(
-                    runtime = name,
-                    "runtime was changed by an administrator and is left as it is"
-                );
-            }
-            Err(error) => {
-                return Err(error).with_context(|| format!("failed to install the runtime {name}"));
-            }
-        }
-        now_installed.insert(name, digest);
     }
-    if now_installed == installed {
+    if missing.is_empty() {
         return Ok(());
     }
+    let applied = missing
+        .iter()
+        .map(|(runtime, name, _)| install_runtime(client, runtime, name));
+    try_join_all(applied).await?;
+    let mut now_installed = installed;
+    now_installed.extend(missing.into_iter().map(|(_, name, digest)| (name, digest)));
     let record = ConfigMap {
         metadata: ObjectMeta {
             name: Some(RECORD.to_owned()),
@@ -162,6 +157,26 @@ async fn install_runtimes(client: &Client) -> Result<()> {
     Ok(())
 }
 
+async fn install_runtime(
+    client: &Client,
+    runtime: &ClusterTrainingRuntime,
+    name: &str,
+) -> Result<()> {
+    let api: Api<ClusterTrainingRuntime> = Api::all(client.clone());
+    let parameters = PatchParams::apply(MANAGER);
+    match api.patch(name, &parameters, &Patch::Apply(runtime)).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 409 => {
+            tracing::info!(
+                runtime = name,
+                "runtime was changed by an administrator and is left as it is"
+            );
+            Ok(())
+        }
+        Err(error) => Err(error).with_context(|| format!("failed to install the runtime {name}")),
+    }
+}
+
 /// Tells Kubeflow's clients which Trainer they talk to, as a cluster's Trainer does; they warn
 /// where they cannot read it.
 async fn publish_trainer_version(client: &Client) -> Result<()> {
@@ -171,18 +186,21 @@ async fn publish_trainer_version(client: &Client) -> Result<()> {
         "metadata": { "name": name },
         "data": { "kubeflow_trainer_version": TRAINER_VERSION },
     });
-    publish::<ConfigMap>(client, name, map).await?;
     let role = json!({
         "metadata": { "name": name },
         "rules": [{ "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [name], "verbs": ["get"] }],
     });
-    publish::<Role>(client, name, role).await?;
     let binding = json!({
         "metadata": { "name": name },
         "roleRef": { "apiGroup": group, "kind": "Role", "name": name },
         "subjects": [{ "apiGroup": group, "kind": "Group", "name": "system:authenticated" }],
     });
-    publish::<RoleBinding>(client, name, binding).await
+    let read = async {
+        publish::<Role>(client, name, role).await?;
+        publish::<RoleBinding>(client, name, binding).await
+    };
+    tokio::try_join!(publish::<ConfigMap>(client, name, map), read)?;
+    Ok(())
 }
 
 async fn publish<K>(client: &Client, name: &str, object: Value) -> Result<()>

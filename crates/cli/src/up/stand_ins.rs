@@ -15,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::install::ensure_namespace;
 
-/// Label of these pods.
 const STANDS_FOR: &str = "astrago.io/stands-for";
 
 /// Where they are, and what they are called.

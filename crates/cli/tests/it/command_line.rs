@@ -1,5 +1,8 @@
 //! What the program says when it is used wrongly, and how it answers without running any pods.
 
+use std::net::TcpListener;
+use std::process::Stdio;
+
 use serde_json::json;
 
 use crate::harness::target::{Target, applies};
@@ -443,21 +446,89 @@ fn commands_stay_in_the_namespace_that_was_named() {
     assert_eq!(run(&["delete", "--all", "--yes"]).0, Some(0));
 }
 
+/// Every command that talks to a server, whichever there will be: those of `--help` are counted.
 #[test]
-fn a_server_that_hangs_is_given_up() {
-    if !applies(
-        Target::is_embedded,
-        "it is about the process of `astrago up`",
-    ) {
-        return;
+fn every_command_gives_up_a_server_that_says_nothing() {
+    // Its connections are taken by the kernel, and by nobody else.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("http://{}", silent.local_addr().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("train.py"), "import torch").unwrap();
+    std::fs::write(folder.path().join("job.yaml"), "kind: TrainJob").unwrap();
+    let asking = [
+        "jobs",
+        "jobs --watch",
+        "job j",
+        "logs j",
+        "logs j --follow",
+        "logs j --worker 0 -o json",
+        "metrics j",
+        "events j",
+        "shell j",
+        "exec j -- true",
+        "cp j:/a b",
+        "cp train.py j:/a",
+        "port-forward j 0:80",
+        "stacks j",
+        "delete j --yes",
+        "delete --all --yes",
+        "suspend j",
+        "resume j",
+        "restart j",
+        "code j",
+        "run train.py",
+        "run . --detach",
+        "nodes",
+        "runtimes",
+        "apply -f job.yaml",
+        "namespace list",
+        "namespace create n",
+        "namespace use n",
+        "user add kim",
+        "user list",
+        "user remove kim",
+        "job-names",
+    ];
+    // They say it in their answer.
+    let telling = ["doctor", "version"];
+    let alone = "up serve controllers node init preview migrate backup restore completions help";
+    let help = astrago().arg("--help").output().unwrap().stdout;
+    let help = String::from_utf8(help).unwrap();
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let commands = commands.take_while(|line| !line.is_empty());
+    for command in commands.filter_map(|line| line.split_whitespace().next()) {
+        let mut tried = asking.iter().chain(&telling);
+        let first = |words: &&str| words.split(' ').next() == Some(command);
+        let known = alone.split(' ').any(|one| one == command) || tried.any(first);
+        assert!(
+            known,
+            "{command}: what does it do when the server says nothing?"
+        );
     }
-    let up = Up::start(&["--no-node"]);
-    up.freeze(true);
-    let output = up.run(&["jobs", "--timeout", "1"]);
-    up.freeze(false);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("has not answered for 1 s"), "{stderr}");
+
+    let start = |words: &&'static str| {
+        let mut command = astrago();
+        command.args(words.split(' ').take_while(|word| *word != "--"));
+        command.args(["--server", &server, "--token", "t", "--timeout", "1"]);
+        command.args(words.split(' ').skip_while(|word| *word != "--"));
+        let command = command
+            .current_dir(folder.path())
+            .env("HOME", folder.path());
+        let command = command.stdin(Stdio::null()).stdout(Stdio::piped());
+        (*words, command.stderr(Stdio::piped()).spawn().unwrap())
+    };
+    let started: Vec<_> = asking.iter().chain(&telling).map(start).collect();
+    for (words, child) in started {
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if telling.contains(&words) {
+            assert!(output.status.code().is_some(), "{words}: {output:?}");
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(2), "{words}: {said}");
+        let sentence = format!("error: the server at {server} has not answered for 1 s");
+        assert!(said.starts_with(&sentence), "{words}: {said}");
+    }
 }
 
 #[test]

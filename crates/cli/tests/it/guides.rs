@@ -1,7 +1,9 @@
 //! Every command of the README and the guides, as it stands there, in the order in which it stands there.
 //!
-//! A block that cannot be run here says what it needs, in a comment before it: `<!-- needs: a cluster -->`.
+//! A block that needs something that its reader has is given it, by a comment before it: `<!-- given: touch train.py -->`.
+//! One that cannot be run here says what it lacks: `<!-- needs: a cluster -->`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -9,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use crate::harness::cluster::REPOSITORY;
 use crate::harness::target::Target;
-use crate::harness::{can_run_pods, has_kubectl, needed, python};
+use crate::harness::{astrago, can_run_pods, has_kubectl, needed, python};
 
 /// Starts a server on the ports that the guides name, in a network of its own where nobody else has them, and runs the
 /// scripts. Jobs that a guide leaves behind must end well, and are taken away before the next begins.
@@ -60,7 +62,7 @@ fn every_command_of_the_guides_works_as_it_stands_there() {
         all += script.matches("echo '###").count();
         std::fs::write(at(&format!("scripts/{number:02}")), script).unwrap();
     }
-    assert!(all >= 20, "only {all} blocks were found");
+    assert!(all >= 35, "only {all} blocks were found");
 
     let log = at("log");
     let file = std::fs::File::create(&log).unwrap();
@@ -85,6 +87,76 @@ fn every_command_of_the_guides_works_as_it_stands_there() {
     let end = lines[lines.len().saturating_sub(60)..].join("\n");
     let server = std::fs::read_to_string(at("up.err")).unwrap_or_default();
     assert!(status.success(), "{end}\n\nthe server:\n{server}");
+}
+
+/// Also of those that only a sentence names, and of those that nobody runs here.
+#[test]
+fn every_command_and_flag_that_a_document_names_is_there() {
+    let mut helps: BTreeMap<String, String> = BTreeMap::new();
+    let mut help = |words: &[&str]| {
+        let said = helps.entry(words.join(" ")).or_insert_with(|| {
+            let output = astrago().args(words).arg("--help").output().unwrap();
+            assert!(
+                output.status.success(),
+                "there is no `astrago {}`",
+                words.join(" ")
+            );
+            String::from_utf8(output.stdout).unwrap()
+        });
+        said.clone()
+    };
+    let mut checked = 0;
+    for document in documents() {
+        let text = std::fs::read_to_string(&document).unwrap();
+        let lines = text.lines().map(str::trim_start);
+        let lines = lines.filter(|line| line.starts_with("astrago ") && !line.contains('`'));
+        let named = text.split('`').filter(|part| part.starts_with("astrago "));
+        for command in lines.chain(named) {
+            let words = command.split_whitespace().skip(1);
+            let words: Vec<&str> = words
+                .take_while(|word| !matches!(*word, "--" | "|" | "#" | "&&"))
+                .collect();
+            let is_name = |word: &&&str| word.starts_with(|c: char| c.is_ascii_lowercase());
+            let Some(first) = words.first().filter(is_name) else {
+                continue;
+            };
+            let mut said = help(&[first]);
+            if let Some(second) = words.get(1).filter(|_| said.contains("\nCommands:\n")) {
+                said = help(&[first, second]);
+            }
+            for flag in words.iter().filter(|word| word.starts_with("--")) {
+                let flag = flag.split(['=', ',', ')']).next().unwrap();
+                let there = said.split(|c: char| c.is_whitespace() || "[],=".contains(c));
+                let place = document.display();
+                assert!(
+                    there.clone().any(|word| word == flag),
+                    "{place}: {command}: {flag}"
+                );
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked >= 30, "only {checked} flags were found");
+}
+
+/// What users read: the README in its languages, and all below `docs`.
+fn documents() -> Vec<PathBuf> {
+    let root = Path::new(REPOSITORY);
+    let mut found: Vec<PathBuf> = ["README.md", "README.ko.md"]
+        .map(|name| root.join(name))
+        .into();
+    let mut folders = vec![root.join("docs"), root.join("examples")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "md") {
+                found.push(path);
+            }
+        }
+    }
+    found
 }
 
 /// Files that `kubectl apply` can take have the code within them, and it must not grow old there.
@@ -152,7 +224,9 @@ fn blocks(guide: &Path) -> Vec<(usize, Vec<String>)> {
                 let shell = language == "sh" && !before.starts_with("<!-- needs:");
                 fence = Some((line.len() - trimmed.len(), shell));
                 if shell {
-                    found.push((number + 1, Vec::new()));
+                    let given = before.strip_prefix("<!-- given: ");
+                    let given = given.and_then(|given| given.strip_suffix(" -->"));
+                    found.push((number + 1, given.map(str::to_owned).into_iter().collect()));
                 }
             }
             (Some(_), Some(_)) => fence = None,

@@ -7,6 +7,7 @@
     reason = "a test that fails should end at once and say so"
 )]
 
+mod agents;
 mod cluster;
 mod cluster_faults;
 mod command_line;

@@ -6,6 +6,7 @@ use crate::harness::target::{Target, applies};
 use crate::harness::{Up, can_run_pods, has_kubectl, python};
 
 const LIGHTNING: &str = r"
+import os
 import lightning
 import torch
 from lightning.pytorch.callbacks import TQDMProgressBar
@@ -16,7 +17,9 @@ class Model(lightning.LightningModule):
         super().__init__()
         self.layer = torch.nn.Linear(4, 1)
 
-    def training_step(self, batch, _):
+    def training_step(self, batch, number):
+        if os.environ.get('RAISES') and number == 2 and self.global_rank == 1:
+            raise ValueError('sample 7 is empty')
         loss = self.layer(batch[0]).pow(2).mean()
         self.log('train_loss', loss, prog_bar=True)
         return loss
@@ -31,16 +34,20 @@ print(f'rank {trainer.global_rank} of {trainer.world_size}', flush=True)
 ";
 
 const ACCELERATE: &str = r"
+import os
 import torch
 from accelerate import Accelerator
 
 accelerator = Accelerator(cpu=True)
+if os.environ.get('RAISES') and accelerator.process_index == 1:
+    raise ValueError('sample 7 is empty')
 assert int(accelerator.reduce(torch.ones(1))) == accelerator.num_processes
 print(f'rank {accelerator.process_index} of {accelerator.num_processes}', flush=True)
 accelerator.end_training()
 ";
 
 const TRANSFORMERS: &str = r"
+import os
 import torch
 from transformers import Trainer, TrainingArguments
 
@@ -50,6 +57,8 @@ class Model(torch.nn.Module):
         self.layer = torch.nn.Linear(4, 1)
 
     def forward(self, x, labels=None):
+        if os.environ.get('RAISES') and os.environ['RANK'] == '1':
+            raise ValueError('sample 7 is empty')
         return {'loss': (self.layer(x) - labels).pow(2).mean()}
 
 settings = TrainingArguments(output_dir='/tmp/out', use_cpu=True, max_steps=2, logging_steps=1, report_to=[],
@@ -81,11 +90,13 @@ fn libraries_train_with_two_processes_on_each_of_two_nodes() {
     };
     let python = python.to_str().unwrap();
     let up = Up::start(&["--no-auth", "--stop-pods", "--python", python]);
-    let run = |name: &str, code: &str| {
+    let run = |name: &str, code: &str, variable: &str| {
         let script = up.folder.path().join(format!("{name}.py"));
         std::fs::write(&script, code).unwrap();
         let output = up.run(&[
             "run",
+            "--env",
+            variable,
             script.to_str().unwrap(),
             "--name",
             name,
@@ -114,7 +125,7 @@ fn libraries_train_with_two_processes_on_each_of_two_nodes() {
         ("transformers", TRANSFORMERS),
     ];
     for (name, code) in jobs {
-        let (exit, lines, remarks) = run(name, code);
+        let (exit, lines, remarks) = run(name, code, "RAISES=");
         assert_eq!(exit, Some(0), "{name}: {lines}{remarks}");
         for rank in 0..4 {
             // Behind the progress bar of another process, if that has not ended its line.
@@ -126,9 +137,17 @@ fn libraries_train_with_two_processes_on_each_of_two_nodes() {
         let (_, job) = up.get(&format!("/api/trainjobs/{name}?namespace=default"));
         let mut metrics = job["metrics"].as_array().into_iter().flatten();
         assert!(metrics.any(|it| it["name"] == metric), "{name}: {job}");
+        assert_eq!(job["progress"]["percent"], 100.0, "{name}: {job}");
+    }
+    for (name, code) in jobs {
+        let (exit, lines, remarks) = run(&format!("{name}-raises"), code, "RAISES=1");
+        assert_eq!(exit, Some(1), "{name}: {lines}{remarks}");
+        let cause = "failed: Worker 0 raised an exception: ValueError: sample 7 is empty.";
+        assert!(remarks.contains(cause), "{name}: {remarks}");
+        assert!(remarks.contains("[rank1]: "), "{name}: {remarks}");
     }
 
-    let (exit, lines, remarks) = run("raises", RAISES);
+    let (exit, lines, remarks) = run("raises", RAISES, "RAISES=1");
     assert_eq!(exit, Some(1), "{lines}{remarks}");
     for rank in 0..4 {
         let node = rank / 2;

@@ -20,7 +20,6 @@ const AT_ONCE: usize = 8;
 pub(crate) struct Created {
     /// How many pods could not be created.
     pub(crate) missing: usize,
-    /// The first thing that went wrong.
     pub(crate) error: Option<Error>,
 }
 

@@ -5,7 +5,6 @@ use k8s_openapi::api::batch::v1::{JobCondition, JobStatus};
 
 use crate::clock::stamp;
 
-/// Sets the condition `kind` of `status`.
 pub(crate) fn set(
     status: &mut JobStatus,
     kind: &str,

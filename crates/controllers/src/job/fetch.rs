@@ -9,10 +9,8 @@ use k8s_openapi::api::core::v1::Pod;
 
 use crate::context::Context;
 
-/// What there is of a Job.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
-    /// Its pods.
     pub(crate) own: Vec<Arc<Pod>>,
     /// Pods of an earlier Job of the same name. While one of them runs, its rank is taken.
     pub(crate) strangers: Vec<Arc<Pod>>,

@@ -27,9 +27,7 @@ const MOST_AT_ONCE: usize = 500;
 /// What is to be done about a Job.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// Pods to create.
     pub(crate) create: Vec<Pod>,
-    /// Pods to delete.
     pub(crate) delete: Vec<Arc<Pod>>,
     /// Whether the Job itself is to be deleted.
     pub(crate) expired: bool,
@@ -213,6 +211,10 @@ fn conclude(
     set(status, last, true, &verdict.reason, &verdict.message, now);
     let subject = reference(&*job.object);
     if verdict.success {
+        // One that has nothing to do ends before it could begin.
+        if !job.suspended {
+            status.start_time.get_or_insert_with(|| stamp(now));
+        }
         status.completion_time = Some(stamp(now));
         plan.notices
             .push(Notice::normal(subject, "Completed", "Job completed"));

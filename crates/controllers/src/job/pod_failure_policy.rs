@@ -10,7 +10,6 @@ use kube::ResourceExt;
 
 use crate::pod;
 
-/// What a failed pod means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// It counts against the limit.

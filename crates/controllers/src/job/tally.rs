@@ -28,7 +28,6 @@ pub(crate) struct Tally {
     pub(crate) active: Vec<Arc<Pod>>,
     /// Pods that are on their way out.
     pub(crate) terminating: usize,
-    /// Active pods that are ready.
     pub(crate) ready: usize,
     /// Pods that ended well, or indexes that completed.
     pub(crate) succeeded: i32,

@@ -18,12 +18,9 @@ const DEFAULT_BACKOFF_LIMIT: i32 = 6;
 /// As many indexes as Kubernetes lets an Indexed Job have.
 const MOST_INDEXES: i32 = 100_000;
 
-/// A Job that makes sense.
 #[derive(Debug, Clone)]
 pub(crate) struct ValidatedJob {
-    /// The Job as it is.
     pub(crate) object: Arc<Job>,
-    /// Its uid.
     pub(crate) uid: String,
     /// Whether every pod has a rank.
     pub(crate) indexed: bool,
@@ -35,7 +32,6 @@ pub(crate) struct ValidatedJob {
     pub(crate) backoff_limit: i32,
     /// How many failures of one index are too many.
     pub(crate) backoff_limit_per_index: Option<i32>,
-    /// Whether it is held.
     pub(crate) suspended: bool,
     status: JobStatus,
 }
@@ -118,7 +114,6 @@ pub(crate) fn is_finished(job: &Job) -> bool {
 }
 
 impl ValidatedJob {
-    /// The status on record.
     pub(crate) fn status(&self) -> &JobStatus {
         &self.status
     }
@@ -168,17 +163,14 @@ impl ValidatedJob {
             .is_some_and(|pod| pod.node_name.is_some())
     }
 
-    /// Failures on record.
     pub(crate) fn recorded_failures(&self) -> i32 {
         self.status.failed.unwrap_or(0)
     }
 
-    /// Successes on record.
     pub(crate) fn recorded_successes(&self) -> i32 {
         self.status.succeeded.unwrap_or(0)
     }
 
-    /// The rules for failed pods.
     pub(crate) fn pod_failure_policy(&self) -> Option<&PodFailurePolicy> {
         self.object
             .spec

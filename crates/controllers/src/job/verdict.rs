@@ -9,10 +9,8 @@ use super::tally::Tally;
 use super::validate::ValidatedJob;
 use crate::clock::after;
 
-/// The end of a Job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// Whether it ended well.
     pub(crate) success: bool,
     /// Why, for machines.
     pub(crate) reason: String,

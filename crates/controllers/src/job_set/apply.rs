@@ -1,17 +1,13 @@
 //! The fourth step: the Service, the claims and the Jobs. Each request may be made twice without harm.
 
-use std::fmt::Debug;
-
 use astrago_api::JobSet;
-use astrago_mirror::owner_uid;
+use astrago_mirror::{Kind, owner_uid};
 use futures::stream::{self, StreamExt};
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Service};
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Resource, ResourceExt};
+use kube::{Api, ResourceExt};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::plan::Plan;
 use super::{CONTROLLER, Error, Result};
@@ -20,7 +16,6 @@ use crate::context::{Context, FIELD_MANAGER};
 /// The most Jobs of one set that are created at once.
 const AT_ONCE: usize = 8;
 
-/// Carries out `plan` for `job_set`.
 pub(crate) async fn apply(context: &Context, job_set: &JobSet, plan: &Plan) -> Result<()> {
     let namespace = job_set.namespace().unwrap_or_default();
     if plan.expired {
@@ -120,14 +115,11 @@ async fn create_job(context: &Context, api: &Api<Job>, job_set: &JobSet, job: &J
 }
 
 /// Creates `object`; `None` if something of its name exists.
-async fn create<K>(context: &Context, api: &Api<K>, object: &K) -> kube::Result<Option<K>>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + Serialize
-        + DeserializeOwned,
-{
+async fn create<K: Kind + Serialize>(
+    context: &Context,
+    api: &Api<K>,
+    object: &K,
+) -> kube::Result<Option<K>> {
     match api.create(&PostParams::default(), object).await {
         Ok(created) => {
             context.metrics.wrote(CONTROLLER);
@@ -138,15 +130,12 @@ where
     }
 }
 
-async fn delete<K>(
+async fn delete<K: Kind>(
     context: &Context,
     api: &Api<K>,
     object: &K,
     version: Option<String>,
-) -> Result<Option<K>>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
+) -> Result<Option<K>> {
     let deleted = context.delete(CONTROLLER, api, object, version).await;
     deleted.map_err(|source| Error::Delete {
         name: object.name_any(),

@@ -8,7 +8,6 @@ use astrago_api::{JobSet, labels};
 use k8s_openapi::api::batch::v1::{Job, JobCondition};
 use kube::ResourceExt;
 
-/// The Jobs of a JobSet.
 #[derive(Debug, Default)]
 pub(crate) struct Children {
     /// Of this attempt, not finished.
@@ -24,7 +23,6 @@ pub(crate) struct Children {
 }
 
 impl Children {
-    /// Sorts the Jobs of `set`.
     pub(crate) fn of(set: &JobSet, jobs: Vec<Arc<Job>>) -> Self {
         let mut children = Self::default();
         let restarts = set.restarts();
@@ -92,7 +90,6 @@ pub(crate) fn holds<'a>(job: &'a Job, kind: &str) -> Option<&'a JobCondition> {
     conditions.find(|condition| condition.type_ == kind && condition.status == "True")
 }
 
-/// Whether a Job is held.
 pub(crate) fn is_suspended(job: &Job) -> bool {
     job.spec
         .as_ref()

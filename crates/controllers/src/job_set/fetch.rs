@@ -9,10 +9,8 @@ use kube::ResourceExt;
 
 use crate::context::Context;
 
-/// What there is of a JobSet.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
-    /// Its Jobs.
     pub(crate) jobs: Vec<Arc<Job>>,
     /// Whether there is a Service of the name that its pods are found under, whoever made it.
     pub(crate) has_service: bool,

@@ -39,9 +39,7 @@ pub(crate) struct Plan {
     pub(crate) service: Option<Service>,
     /// Claims that may be missing.
     pub(crate) claims: Vec<PersistentVolumeClaim>,
-    /// Jobs to create.
     pub(crate) create: Vec<Job>,
-    /// Jobs to delete.
     pub(crate) delete: Vec<Arc<Job>>,
     /// Jobs to hold or to let go, with the merge patch that does it.
     pub(crate) patch: Vec<(Arc<Job>, Value)>,

@@ -1,17 +1,13 @@
 //! Creates and deletes what belongs to a v1 job. Everything here may be done twice without harm: names make a second
 //! creation fail, and a deletion names the uid that it means.
 
-use std::fmt::Debug;
-
-use astrago_mirror::{Mirror, owner_uid};
+use astrago_mirror::{Kind as Mirrored, Mirror, owner_uid};
 use astrago_plan::legacy::TrainingJob;
 use futures::stream::{self, StreamExt};
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::{Api, Resource, ResourceExt};
+use kube::{Api, ResourceExt};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::plan::Plan;
 use super::{Error, Kind, Result};
@@ -47,33 +43,20 @@ pub(crate) async fn apply<K: Kind>(
     let mirrors = &context.mirrors;
     let mut first: Option<Error> = None;
     // Collected first: a stream that maps borrowed objects to futures is not `Send` for every lifetime.
-    let deletions: Vec<_> = plan
-        .delete_pods
-        .iter()
-        .map(|pod| work.delete(&work.pods, &mirrors.pods, &**pod))
-        .collect();
-    keep_first(&mut first, deletions).await;
-    let deletions: Vec<_> = plan
-        .delete_services
-        .iter()
-        .map(|service| work.delete(&work.services, &mirrors.services, &**service))
-        .collect();
-    keep_first(&mut first, deletions).await;
+    macro_rules! each {
+        ($objects:ident, $verb:ident $api:ident) => {{
+            let objects = plan.$objects.iter();
+            let work = objects.map(|object| work.$verb(&work.$api, &mirrors.$api, &*object));
+            keep_first(&mut first, work.collect()).await;
+        }};
+    }
+    each!(delete_pods, delete pods);
+    each!(delete_services, delete services);
     if !plan.create_pods.is_empty() {
         work.equip().await?;
     }
-    let creations: Vec<_> = plan
-        .create_services
-        .iter()
-        .map(|service| work.create(&work.services, &mirrors.services, service))
-        .collect();
-    keep_first(&mut first, creations).await;
-    let creations: Vec<_> = plan
-        .create_pods
-        .iter()
-        .map(|pod| work.create(&work.pods, &mirrors.pods, pod))
-        .collect();
-    keep_first(&mut first, creations).await;
+    each!(create_services, create services);
+    each!(create_pods, create pods);
     first.map_or(Ok(()), Err)
 }
 
@@ -94,17 +77,12 @@ struct Work<'a, T> {
 }
 
 impl<T: Fn(&str, String) + Send + Sync> Work<'_, T> {
-    async fn create<K>(&self, api: &Api<K>, mirror: &Mirror<K>, object: &K) -> Result<()>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + Debug
-            + Serialize
-            + DeserializeOwned
-            + Send
-            + Sync
-            + 'static,
-    {
+    async fn create<K: Mirrored + Serialize>(
+        &self,
+        api: &Api<K>,
+        mirror: &Mirror<K>,
+        object: &K,
+    ) -> Result<()> {
         let (kind, name) = (K::kind(&()), object.name_any());
         let failed = |source| Error::Create {
             name: format!("{} {name}", kind.to_lowercase()),
@@ -131,16 +109,12 @@ impl<T: Fn(&str, String) + Send + Sync> Work<'_, T> {
         Ok(())
     }
 
-    async fn delete<K>(&self, api: &Api<K>, mirror: &Mirror<K>, object: &K) -> Result<()>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + Debug
-            + DeserializeOwned
-            + Send
-            + Sync
-            + 'static,
-    {
+    async fn delete<K: Mirrored>(
+        &self,
+        api: &Api<K>,
+        mirror: &Mirror<K>,
+        object: &K,
+    ) -> Result<()> {
         let (kind, name) = (K::kind(&()), object.name_any());
         let parameters = DeleteParams {
             preconditions: Some(Preconditions {

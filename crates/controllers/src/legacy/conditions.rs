@@ -15,9 +15,7 @@ pub(crate) const RUNNING: &str = "Running";
 pub(crate) const RESTARTING: &str = "Restarting";
 /// The job is held, or (False) was held before.
 pub(crate) const SUSPENDED: &str = "Suspended";
-/// The job ended well.
 pub(crate) const SUCCEEDED: &str = "Succeeded";
-/// The job ended badly.
 pub(crate) const FAILED: &str = "Failed";
 
 /// The condition of this type, if it holds.

@@ -11,12 +11,9 @@ use kube::Resource;
 
 use crate::context::{Context, owner_name};
 
-/// What there is of a job.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
-    /// Its pods.
     pub(crate) pods: Vec<Arc<Pod>>,
-    /// Its Services.
     pub(crate) services: Vec<Arc<Service>>,
     /// Names of pods that a deleted job of the same name left and that are on their way out.
     pub(crate) leaving_pods: HashSet<String>,

@@ -5,7 +5,6 @@ use jiff::Timestamp;
 
 use crate::clock::after;
 
-/// Restarts of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Restarts {
     /// Of containers, in pods that are there.

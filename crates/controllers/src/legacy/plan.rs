@@ -38,13 +38,9 @@ const MOST_AT_ONCE: usize = 500;
 pub(crate) struct Plan {
     /// The status, to be written before all else.
     pub(crate) status: Option<LegacyJobStatus>,
-    /// Pods to delete.
     pub(crate) delete_pods: Vec<Arc<Pod>>,
-    /// Services to delete.
     pub(crate) delete_services: Vec<Arc<Service>>,
-    /// Services to create.
     pub(crate) create_services: Vec<Service>,
-    /// Pods to create.
     pub(crate) create_pods: Vec<Pod>,
     /// Whether the job itself is to be deleted.
     pub(crate) expired: bool,
@@ -95,7 +91,6 @@ pub(crate) fn plan(
     work.plan
 }
 
-/// A plan in the making.
 struct Work<'a> {
     job: &'a TrainingJob,
     subject: &'a ObjectReference,
@@ -195,7 +190,6 @@ impl Work<'_> {
         true
     }
 
-    /// Counts the pods of every type.
     fn count(&mut self, tally: &Tally) {
         let statuses = &mut self.status.replica_statuses;
         for replica in &self.job.replicas {
@@ -269,7 +263,6 @@ impl Work<'_> {
         self.plan.delete_pods.extend(pods);
     }
 
-    /// Forgets replaced pods that are gone.
     fn forget_replaced(&mut self) {
         let pods = &self.observed.pods;
         self.status.replaced_pods.retain(|uid| {
@@ -357,7 +350,6 @@ impl Work<'_> {
         }
     }
 
-    /// Ends the job.
     fn conclude(&mut self, kind: &str, message: String) {
         self.status.completion_time = Some(stamp(self.now));
         if kind == SUCCEEDED {

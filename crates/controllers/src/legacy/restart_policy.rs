@@ -5,12 +5,9 @@
 use astrago_api::legacy::RestartPolicy;
 use k8s_openapi::api::core::v1::Pod;
 
-/// What a failed pod means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is replaced.
     Replace,
-    /// The job has failed.
     Fail,
 }
 

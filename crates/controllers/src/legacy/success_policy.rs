@@ -4,7 +4,6 @@ use astrago_plan::legacy::{Details, TrainingJob};
 
 use super::tally::{Place, Tally};
 
-/// Whether the job has succeeded.
 pub(crate) fn succeeded(job: &TrainingJob, tally: &Tally) -> bool {
     let mut leaders = tally.of_kind(job.leader()).peekable();
     if leaders.peek().is_none() {
@@ -26,7 +25,6 @@ pub(crate) fn succeeded(job: &TrainingJob, tally: &Tally) -> bool {
     }
 }
 
-/// Whether the job runs.
 pub(crate) fn runs(job: &TrainingJob, tally: &Tally) -> bool {
     let leads = tally.of_kind(job.leader()).any(Place::runs);
     match job.details {

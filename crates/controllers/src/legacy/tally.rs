@@ -23,9 +23,7 @@ pub(crate) struct Tally {
 /// The place of one replica.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
-    /// The type.
     pub(crate) kind: &'static str,
-    /// The index.
     pub(crate) index: i32,
     /// The pod in it, if there is one.
     pub(crate) pod: Option<Arc<Pod>>,
@@ -33,10 +31,8 @@ pub(crate) struct Place {
     pub(crate) failure: Option<Failure>,
 }
 
-/// A pod failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// What that means.
     pub(crate) verdict: Verdict,
     /// How it ended, if it ended by itself.
     pub(crate) exit_code: Option<i32>,
@@ -112,13 +108,11 @@ impl Tally {
 }
 
 impl Place {
-    /// Whether its pod runs.
     pub(crate) fn runs(&self) -> bool {
         let running = |pod: &Pod| pod::phase(pod) == "Running" && pod::is_active(pod);
         self.pod.as_deref().is_some_and(running)
     }
 
-    /// Whether its pod ended well.
     pub(crate) fn succeeded(&self) -> bool {
         let ended = |pod: &Pod| pod::has_succeeded(pod) && !pod::is_interrupted(pod);
         self.pod.as_deref().is_some_and(ended)

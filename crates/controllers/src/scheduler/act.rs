@@ -29,7 +29,6 @@ use crate::clock::stamp;
 use crate::context::Context;
 use crate::events::Notice;
 
-/// Requests in flight at once.
 const AT_ONCE: usize = 16;
 
 /// Pods of a job are created one after another, so that one is missing is worth telling only after a while.

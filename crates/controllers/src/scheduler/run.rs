@@ -37,7 +37,6 @@ enum Change {
     Namespace(ObjectKey),
 }
 
-/// Schedules pods until cancelled.
 pub async fn run(context: Arc<Context>, stop: CancellationToken) {
     let (sender, changes) = unbounded_channel();
     let mirrors = &context.mirrors;

@@ -18,7 +18,6 @@ const SERVICE_NAME: &str = "kubernetes.io/service-name";
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGER: &str = "endpointslice-controller.k8s.io";
 const HEADLESS: &str = "service.kubernetes.io/headless";
-/// The most pods in one slice.
 const MOST: usize = 100;
 
 /// The slices that a Service should have; `None` if its user makes them.

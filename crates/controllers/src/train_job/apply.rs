@@ -1,15 +1,12 @@
 //! The fourth step: server-side apply of the JobSet and what it needs, or the end of it.
 
-use std::fmt::Debug;
-
 use astrago_api::{JobSet, ObjectKey, TrainJob};
+use astrago_mirror::Kind;
 use astrago_plan::ssh_auth_secret;
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Resource, ResourceExt};
+use kube::{Api, ResourceExt};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::plan::Plan;
 use super::{CONTROLLER, Error, Result, ssh_key};
@@ -19,7 +16,6 @@ use crate::context::Context;
 /// goes on with what the other applied.
 const FIELD_MANAGER: &str = "trainer";
 
-/// Carries out `plan` for `job`.
 pub(crate) async fn apply(context: &Context, job: &TrainJob, plan: &Plan) -> Result<()> {
     let namespace = job.namespace().unwrap_or_default();
     if plan.expired {
@@ -40,12 +36,8 @@ pub(crate) async fn apply(context: &Context, job: &TrainJob, plan: &Plan) -> Res
         ensure_ssh_key(context, job, &namespace, &wanted.secret_name).await?;
     }
     for map in &objects.config_maps {
-        put(
-            context,
-            &Api::<ConfigMap>::namespaced(context.client.clone(), &namespace),
-            map,
-        )
-        .await?;
+        let maps = Api::<ConfigMap>::namespaced(context.client.clone(), &namespace);
+        put(context, &maps, map).await?;
     }
     let sets = Api::<JobSet>::namespaced(context.client.clone(), &namespace);
     let set = put(context, &sets, &objects.job_set).await?;
@@ -53,14 +45,7 @@ pub(crate) async fn apply(context: &Context, job: &TrainJob, plan: &Plan) -> Res
     Ok(())
 }
 
-async fn put<K>(context: &Context, api: &Api<K>, object: &K) -> Result<K>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + Serialize
-        + DeserializeOwned,
-{
+async fn put<K: Kind + Serialize>(context: &Context, api: &Api<K>, object: &K) -> Result<K> {
     let parameters = PatchParams::apply(FIELD_MANAGER).force();
     let name = object.name_any();
     context.metrics.wrote(CONTROLLER);
@@ -104,15 +89,12 @@ async fn ensure_ssh_key(
     }
 }
 
-async fn delete<K>(
+async fn delete<K: Kind>(
     context: &Context,
     api: &Api<K>,
     object: &K,
     version: Option<String>,
-) -> Result<Option<K>>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
+) -> Result<Option<K>> {
     let deleted = context.delete(CONTROLLER, api, object, version).await;
     deleted.map_err(|source| Error::Delete {
         name: object.name_any(),

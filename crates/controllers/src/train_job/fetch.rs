@@ -12,10 +12,8 @@ use super::snapshot::{self, Source};
 use super::{Error, Result};
 use crate::context::Context;
 
-/// What there is of a TrainJob.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
-    /// Its JobSet.
     pub(crate) job_set: Option<Arc<JobSet>>,
     /// The runtime, if one is needed now.
     pub(crate) runtime: Option<Source>,

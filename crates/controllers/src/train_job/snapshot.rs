@@ -17,7 +17,6 @@ use crate::context::Context;
 
 const KEY: &str = "runtime";
 
-/// A runtime of either kind.
 #[derive(Debug, Clone)]
 pub(crate) enum Source {
     /// One for all namespaces.

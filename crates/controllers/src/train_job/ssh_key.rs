@@ -9,13 +9,10 @@ const ALGORITHM: &str = "ecdsa-sha2-nistp256";
 /// A private key in PEM (PKCS #8, which OpenSSH reads) and the public key as `authorized_keys` has it.
 #[derive(Debug)]
 pub(crate) struct SshKey {
-    /// The private key.
     pub(crate) private: String,
-    /// The public key.
     pub(crate) public: String,
 }
 
-/// Makes a new key pair.
 pub(crate) fn generate() -> Result<SshKey, rcgen::Error> {
     let pair = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     // RFC 5656: the algorithm, the curve and the point, each with its length before it.

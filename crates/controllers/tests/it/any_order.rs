@@ -379,12 +379,13 @@ async fn watch_sets(client: Client, seen: Arc<Mutex<Vec<String>>>) {
     let mut events = std::pin::pin!(events);
     while let Some(event) = events.next().await {
         if let Ok(watcher::Event::Apply(set) | watcher::Event::InitApply(set)) = event
-            && set.restarts() > MAX_RESTARTS
+            && let Some(status) = &set.status
+            && status.restarts_count_towards_max > MAX_RESTARTS
         {
             seen.lock().expect("not poisoned").push(format!(
-                "{} was restarted {} times",
+                "{} times {} was restarted and that was counted",
+                status.restarts_count_towards_max,
                 set.name_any(),
-                set.restarts()
             ));
         }
     }

@@ -69,6 +69,24 @@ async fn a_bad_set_is_refused_with_its_field() {
     }
 }
 
+#[tokio::test]
+async fn a_name_that_is_made_for_a_set_is_short_enough_for_its_pods() {
+    let plane = Plane::start().await;
+    for (prefix, want) in [
+        ("d".repeat(43), None),
+        ("d".repeat(44), Some("pod names generated")),
+        ("d".repeat(52), Some("job names generated")),
+    ] {
+        let set = set("/metadata", &json!({ "generateName": prefix }));
+        let told = problem(&plane, &set).await;
+        let fits = match (&told, want) {
+            (Some(told), Some(want)) => told.contains(want),
+            (told, want) => told.is_none() && want.is_none(),
+        };
+        assert!(fits, "{}: {told:?}", prefix.len());
+    }
+}
+
 /// As JobSet's webhook has it: what runs stays as it is, and what is held may be placed anew.
 #[tokio::test]
 async fn a_set_is_changed_only_where_its_jobs_can_follow() {
@@ -76,12 +94,28 @@ async fn a_set_is_changed_only_where_its_jobs_can_follow() {
     let mut placed = template("node");
     placed["template"]["spec"]["template"]["spec"]["nodeSelector"] = json!({ "disk": "ssd" });
     let placed = json!({ "replicatedJobs": [template("data"), placed] });
+    let mut gated = template("node");
+    gated["template"]["spec"]["template"]["spec"]["schedulingGates"] =
+        json!([{ "name": "acme.io/a" }]);
+    let gated = json!({ "replicatedJobs": [template("data"), gated] });
+    let mut stopped = placed.clone();
+    stopped["suspend"] = json!(true);
+    let renamed = json!({ "replicatedJobs": [template("data"), template("other")] });
+    let mut scaled = template("node");
+    scaled["template"]["spec"]["parallelism"] = json!(3);
+    scaled["template"]["spec"]["completions"] = json!(3);
+    let scaled = json!({ "replicatedJobs": [template("data"), scaled] });
     let more = json!({ "replicatedJobs": [template("data"), template("node"), template("more")] });
     let cases = [
         (false, json!({ "suspend": true }), ""),
         (false, json!({ "ttlSecondsAfterFinished": 5 }), ""),
         (false, placed.clone(), "spec.replicatedJobs"),
         (false, more, "spec.replicatedJobs"),
+        (false, renamed, "spec.replicatedJobs"),
+        (false, scaled, "spec.replicatedJobs"),
+        (false, gated.clone(), "spec.replicatedJobs"),
+        (true, gated, ""),
+        (false, stopped, ""),
         (true, placed, ""),
         (
             true,

@@ -10,6 +10,7 @@
 
 mod any_order;
 mod faults;
+mod held;
 mod job_set_admission;
 mod legacy;
 mod legacy_admission;

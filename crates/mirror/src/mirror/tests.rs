@@ -30,11 +30,11 @@ fn pod(name: &str, version: u64, app: &str) -> Pod {
     }
 }
 
-fn guard(pod: Pod) -> DeserializeGuard<Pod> {
-    DeserializeGuard(Ok(pod))
+fn guard(pod: Pod) -> Readable<Pod> {
+    Readable(Ok(pod))
 }
 
-async fn feed(mirror: &Mirror<Pod>, events: Vec<Event<DeserializeGuard<Pod>>>) {
+async fn feed(mirror: &Mirror<Pod>, events: Vec<Event<Readable<Pod>>>) {
     mirror
         .follow(stream::iter(events.into_iter().map(Ok)))
         .await;
@@ -146,7 +146,7 @@ async fn a_listener_that_comes_late_is_told_of_all_that_is_known() {
 
 #[tokio::test]
 async fn an_object_that_cannot_be_read_hides_no_other_and_stays_as_it_was_until_it_is_gone() {
-    let unreadable = |name: &str, version: u64| -> DeserializeGuard<Pod> {
+    let unreadable = |name: &str, version: u64| -> Readable<Pod> {
         serde_json::from_value(json!({ "apiVersion": "v1", "kind": "Pod", "spec": 1,
             "metadata": { "namespace": "ns", "name": name, "resourceVersion": version.to_string() } }))
         .expect("the guard takes whatever has metadata")

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use astrago_api::Readable;
 use futures::TryStreamExt;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::core::DeserializeGuard;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt};
 
@@ -29,7 +29,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Follows the claims for as long as it is polled.
 pub(super) async fn follow(node: Arc<Node>) {
-    let api: Api<DeserializeGuard<PersistentVolumeClaim>> = Api::all(node.client.clone());
+    let api: Api<Readable<PersistentVolumeClaim>> = Api::all(node.client.clone());
     let mut events = Box::pin(watcher(api, watcher::Config::default()).default_backoff());
     let mut listed = BTreeSet::new();
     loop {
@@ -54,7 +54,7 @@ pub(super) async fn follow(node: Arc<Node>) {
     }
 }
 
-fn folder(node: &Node, claim: &DeserializeGuard<PersistentVolumeClaim>) -> PathBuf {
+fn folder(node: &Node, claim: &Readable<PersistentVolumeClaim>) -> PathBuf {
     let namespace = claim.namespace().unwrap_or_default();
     let uid = claim.uid().unwrap_or_default();
     layout::claim(&node.options.data_dir, &namespace, &claim.name_any(), &uid)

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::{Client, ResourceExt};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OnceCell, Semaphore};
+use tokio::task::spawn_blocking;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
@@ -22,7 +24,7 @@ use super::tokens::Tokens;
 use super::volumes::HostFolder;
 use crate::egress::Egress;
 use crate::gpu::{self, Allocation};
-use crate::image;
+use crate::image::{self, HostError};
 use crate::launch::Launcher;
 use crate::layout::PodDir;
 use crate::options::Options;
@@ -37,7 +39,7 @@ pub(super) struct Node {
     pub(super) certificate: Certificate,
     pub(super) launcher: Launcher,
     pub(super) egress: Egress,
-    pub(super) host_image: image::Root,
+    pub(super) host_image: Arc<HostImage>,
     /// What `hostPath` volumes may be.
     pub(super) host_folders: Vec<HostFolder>,
     pub(super) images: Option<image::Images>,
@@ -50,6 +52,22 @@ pub(super) struct Node {
     /// There are stale hosts files.
     pub(super) names_changed: Notify,
     pub(super) links: Links,
+}
+
+/// The host image. Python is asked about itself beside the start of everything else, for nobody but a pod needs to
+/// know; where that fails it is asked again for the next pod.
+#[derive(Default)]
+pub(super) struct HostImage(OnceCell<image::Root>);
+
+impl HostImage {
+    pub(super) async fn get(&self, python: Option<&Path>) -> Result<&image::Root, HostError> {
+        let ask = || async {
+            let python = python.map(Path::to_owned);
+            let asked = spawn_blocking(move || image::Root::host(python.as_deref())).await;
+            asked.unwrap_or_else(|_| Err(HostError::Interrupted))
+        };
+        self.0.get_or_try_init(ask).await
+    }
 }
 
 /// What changes as pods come and go.
@@ -214,7 +232,7 @@ impl Node {
         loop {
             self.names_changed.notified().await;
             let node = Arc::clone(&self);
-            let _ = tokio::task::spawn_blocking(move || node.publish()).await;
+            let _ = spawn_blocking(move || node.publish()).await;
         }
     }
 
@@ -273,5 +291,18 @@ impl Node {
     fn lock(&self) -> MutexGuard<'_, Shared> {
         // Nothing that is done under the lock can panic half-way.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn python_is_asked_again_after_it_has_failed_and_not_after_it_has_answered() {
+        let (image, broken) = (HostImage::default(), Some(Path::new("/bin/false")));
+        image.get(broken).await.unwrap_err();
+        let found = image.get(None).await.unwrap().clone();
+        assert_eq!(image.get(broken).await.unwrap(), &found);
     }
 }

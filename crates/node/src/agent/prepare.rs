@@ -138,8 +138,9 @@ fn write(
     )?;
     node.write_hosts(dir, &spec.uid)
         .map_err(failed("the hosts file"))?;
+    // Last, and not waited for: after a power cut everything is made anew whatever was kept of it.
     let bytes = serde_json::to_vec(&spec).map_err(|error| failed("pod.json")(error.into()))?;
-    state::replace(&dir.spec(), &bytes).map_err(failed("pod.json"))
+    state::put(&dir.spec(), &bytes, false).map_err(failed("pod.json"))
 }
 
 fn make_volumes(
@@ -181,7 +182,10 @@ async fn images(
     for container in &containers(pod).cloned().collect::<Vec<_>>() {
         let root = match (&node.images, node.options.images) {
             (Some(images), Images::Pull) => pull(images, container, pod, objects, pulling).await?,
-            _ => node.host_image.clone(),
+            _ => {
+                let found = node.host_image.get(node.options.python.as_deref()).await;
+                found.map_err(Error::HostImage)?.clone()
+            }
         };
         roots.insert(container.name.clone(), root);
     }

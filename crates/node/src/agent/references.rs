@@ -224,6 +224,8 @@ pub(super) enum Error {
         image: String,
         source: crate::image::Error,
     },
+    #[error("failed to look at the Python environment")]
+    HostImage(#[source] crate::image::HostError),
     #[error("failed to give out GPUs")]
     Gpu(#[from] crate::gpu::Error),
     #[error("the disk of the node's data folder is almost full")]
@@ -248,6 +250,7 @@ impl Error {
             | Self::Field { .. }
             | Self::Container { .. }
             | Self::Identity(_)
+            | Self::HostImage(_)
             | Self::Missing { .. } => "CreateContainerConfigError",
             Self::Launch(_) => "CreateContainerError",
             Self::Fetch { .. }
@@ -277,6 +280,7 @@ impl Error {
             | Self::Container { .. }
             | Self::Identity(_)
             | Self::Image { .. }
+            | Self::HostImage(_)
             | Self::Addresses
             | Self::Write { .. } => "Failed",
         }

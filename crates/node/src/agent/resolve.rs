@@ -426,14 +426,14 @@ fn probe(probe: &KubeProbe, container: &Container, own: &str) -> Option<Probe> {
     } else if let Some(tcp) = &probe.tcp_socket {
         Handler::Tcp {
             host: host(tcp.host.as_ref(), own),
-            port: port(&tcp.port, container)?,
+            port: port(&tcp.port, container),
         }
     } else if let Some(http) = &probe.http_get {
-        http_get(http, container, own)?
+        http_get(http, container, own)
     } else if let Some(grpc) = &probe.grpc {
         Handler::Grpc {
             host: own.to_owned(),
-            port: u16::try_from(grpc.port).ok()?,
+            port: u16::try_from(grpc.port).unwrap_or(0),
             service: grpc.service.clone().unwrap_or_default(),
         }
     } else {
@@ -456,6 +456,9 @@ fn probe(probe: &KubeProbe, container: &Container, own: &str) -> Option<Probe> {
         timeout_seconds: number(probe.timeout_seconds, 1),
         success_threshold: count(probe.success_threshold, 1),
         failure_threshold: count(probe.failure_threshold, 3),
+        grace_seconds: probe
+            .termination_grace_period_seconds
+            .and_then(|seconds| u64::try_from(seconds).ok()),
     })
 }
 
@@ -470,28 +473,26 @@ fn lifecycle(handler: &LifecycleHandler, container: &Container, own: &str) -> Op
             seconds: u64::try_from(sleep.seconds).unwrap_or(0),
         });
     }
-    handler
-        .http_get
-        .as_ref()
-        .and_then(|http| http_get(http, container, own))
+    let http = handler.http_get.as_ref()?;
+    Some(http_get(http, container, own))
 }
 
 fn http_get(
     http: &k8s_openapi::api::core::v1::HTTPGetAction,
     container: &Container,
     own: &str,
-) -> Option<Handler> {
+) -> Handler {
     let headers = http
         .http_headers
         .iter()
         .flatten()
         .map(|header| (header.name.clone(), header.value.clone()));
-    Some(Handler::Http {
+    Handler::Http {
         host: host(http.host.as_ref(), own),
-        port: port(&http.port, container)?,
+        port: port(&http.port, container),
         path: http.path.clone().unwrap_or_else(|| "/".to_owned()),
         headers: headers.collect(),
-    })
+    }
 }
 
 /// Whom to ask: the pod itself unless it says otherwise.
@@ -502,20 +503,17 @@ fn host(given: Option<&String>, own: &str) -> String {
         .unwrap_or_else(|| own.to_owned())
 }
 
-fn port(port: &IntOrString, container: &Container) -> Option<u16> {
+/// The number of a port. One that the container does not have is 0, where nobody can listen: what asks there fails.
+fn port(port: &IntOrString, container: &Container) -> u16 {
     let number = match port {
-        IntOrString::Int(number) => *number,
-        IntOrString::String(name) => match name.parse() {
-            Ok(number) => number,
-            Err(_) => {
-                container
-                    .ports
-                    .iter()
-                    .flatten()
-                    .find(|port| port.name.as_ref() == Some(name))?
-                    .container_port
-            }
-        },
+        IntOrString::Int(number) => Some(*number),
+        IntOrString::String(name) => name.parse().ok().or_else(|| {
+            let mut ports = container.ports.iter().flatten();
+            let found = ports.find(|port| port.name.as_ref() == Some(name))?;
+            Some(found.container_port)
+        }),
     };
-    u16::try_from(number).ok()
+    number
+        .and_then(|number| u16::try_from(number).ok())
+        .unwrap_or(0)
 }

@@ -8,11 +8,11 @@ use std::net::Ipv4Addr;
 use std::pin::pin;
 use std::sync::Arc;
 
+use astrago_api::Readable;
 use futures::StreamExt;
 use futures::stream::select;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::core::DeserializeGuard;
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt};
@@ -38,8 +38,8 @@ pub(super) async fn follow(node: Arc<Node>) {
     if !node.egress.way.is_open() {
         return std::future::pending().await;
     }
-    let services: Api<DeserializeGuard<Service>> = Api::all(node.client.clone());
-    let slices: Api<DeserializeGuard<EndpointSlice>> = Api::all(node.client.clone());
+    let services: Api<Readable<Service>> = Api::all(node.client.clone());
+    let slices: Api<Readable<EndpointSlice>> = Api::all(node.client.clone());
     let services = watcher(services, watcher::Config::default()).default_backoff();
     let slices = watcher(slices, watcher::Config::default()).default_backoff();
     let events = select(
@@ -73,13 +73,13 @@ pub(super) async fn follow(node: Arc<Node>) {
 }
 
 enum Either {
-    Service(Box<Event<DeserializeGuard<Service>>>),
-    Slice(Box<Event<DeserializeGuard<EndpointSlice>>>),
+    Service(Box<Event<Readable<Service>>>),
+    Slice(Box<Event<Readable<EndpointSlice>>>),
 }
 
 impl World {
     /// Those without an address lead nowhere; every job has one, and they are not looked through each time.
-    fn service(&mut self, event: Event<DeserializeGuard<Service>>) {
+    fn service(&mut self, event: Event<Readable<Service>>) {
         match event {
             Event::Init => self.services.clear(),
             Event::InitDone => {}
@@ -98,7 +98,7 @@ impl World {
         }
     }
 
-    fn slice(&mut self, event: Event<DeserializeGuard<EndpointSlice>>) {
+    fn slice(&mut self, event: Event<Readable<EndpointSlice>>) {
         match event {
             Event::Init => self.slices.clear(),
             Event::InitDone => {}
@@ -220,7 +220,7 @@ mod tests {
             "ports": [{ "port": 80 }] } });
         for service in [service, headless] {
             let service: Service = serde_json::from_value(service).unwrap();
-            world.service(Event::Apply(DeserializeGuard(Ok(service))));
+            world.service(Event::Apply(Readable(Ok(service))));
         }
         assert_eq!(world.services.len(), 1);
         let slice = json!({ "metadata": { "name": "web-0", "namespace": "team", "labels": { SERVICE_NAME: "web" } }, "addressType": "IPv4",

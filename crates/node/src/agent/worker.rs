@@ -108,7 +108,7 @@ impl Worker {
                     REFRESH
                 }
                 Err(problem) => {
-                    tracing::warn!(pod = %pod.name_any(), namespace = ?pod.namespace(), error = %crate::sandbox::process::chain(&*problem), "a step of a pod failed");
+                    tracing::warn!(pod = %pod.name_any(), namespace = ?pod.namespace(), error = %astrago_net::chain(&*problem), "a step of a pod failed");
                     let pause = self.retry;
                     self.retry = (self.retry * 2).min(RETRY_MAX);
                     pause
@@ -174,7 +174,7 @@ impl Worker {
             }
             (Some(_), _) => {
                 self.report(pod, state.as_ref(), None).await?;
-                self.tell_of_back_offs(pod, state.as_ref()).await;
+                self.tell_of_trouble(pod, state.as_ref()).await;
                 if !finished {
                     self.set_deadline(pod).await?;
                     self.refresh(pod).await?;
@@ -221,7 +221,7 @@ impl Worker {
                     return Ok(Next::Wait);
                 }
                 if let Err(error) = self.start(pod, state.as_ref()).await {
-                    let message = crate::sandbox::process::chain(&error);
+                    let message = astrago_net::chain(&error);
                     self.node.events.warn(pod, error.event(), &message).await;
                     self.report(pod, state.as_ref(), Some((error.reason(), message)))
                         .await?;
@@ -238,9 +238,13 @@ impl Worker {
         }
     }
 
-    async fn tell_of_back_offs(&self, pod: &Pod, state: Option<&State>) {
+    /// Containers that wait before they are started again, and those that a probe finds ill.
+    async fn tell_of_trouble(&self, pod: &Pod, state: Option<&State>) {
         let containers = state.iter().flat_map(|state| state.all());
         for container in containers {
+            if let Some(note) = &container.unhealthy {
+                self.node.events.warn(pod, "Unhealthy", note).await;
+            }
             if matches!(&container.status, Status::Waiting { reason, .. } if reason == "CrashLoopBackOff")
             {
                 let (name, namespace) = (pod.name_any(), pod.namespace().unwrap_or_default());
@@ -283,7 +287,7 @@ impl Worker {
             Ok(None) if phase != Some("Running") => return None,
             Ok(None) => "its state file is gone".to_owned(),
             Ok(state) => return state,
-            Err(error) => crate::sandbox::process::chain(&error),
+            Err(error) => astrago_net::chain(&error),
         };
         if !is_terminal(pod) {
             tracing::warn!(pod = %pod.name_any(), namespace = ?pod.namespace(), problem, "a pod is lost");
@@ -395,7 +399,7 @@ impl Worker {
                 asked.unwrap_or_else(|error| Err(launch::Error::Refused(error.to_string())));
             if let Err(error) = asked {
                 // It is killed when its time is over.
-                tracing::warn!(pod = %pod.name_any(), namespace = ?pod.namespace(), error = %crate::sandbox::process::chain(&error), "a supervisor does not hear that its pod is to end");
+                tracing::warn!(pod = %pod.name_any(), namespace = ?pod.namespace(), error = %astrago_net::chain(&error), "a supervisor does not hear that its pod is to end");
                 return Ok(());
             }
             self.node
@@ -546,7 +550,7 @@ pub(super) async fn bury(node: Arc<Node>, dir: PodDir, uid: String) {
         match clean(dir.clone(), uid.clone()).await {
             Ok(()) => break,
             Err(error) if attempt > 100 => {
-                tracing::error!(uid, error = %crate::sandbox::process::chain(&error), "a pod could not be removed");
+                tracing::error!(uid, error = %astrago_net::chain(&error), "a pod could not be removed");
                 break;
             }
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,

@@ -81,16 +81,9 @@ pub(super) fn sandboxes(supervisor: &Path) -> Finding {
     match Bridges::obtain(supervisor, []) {
         Ok(_) => Finding::ok(requirement, "tried, and works"),
         Err(error) => {
-            let mut text = error.to_string();
-            let mut source = std::error::Error::source(&error);
-            while let Some(cause) = source {
-                text.push_str(": ");
-                text.push_str(&cause.to_string());
-                source = cause.source();
-            }
             let fix = "allow user namespaces; in a container, run it with \
                        --security-opt seccomp=unconfined or --privileged";
-            Finding::fail(requirement, text, fix)
+            Finding::fail(requirement, astrago_net::chain(&error), fix)
         }
     }
 }

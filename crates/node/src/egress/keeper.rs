@@ -110,7 +110,7 @@ pub(crate) fn keep(folder: &Path, setup: Setup, bridges: OwnedFd, say: OwnedFd) 
             result
         }
         Err(error) => {
-            let _ = writeln!(say, "error: {}", crate::sandbox::process::chain(&error));
+            let _ = writeln!(say, "error: {}", astrago_net::chain(&error));
             Err(error)
         }
     }
@@ -474,7 +474,7 @@ fn inside(namespace: BorrowedFd<'_>, work: impl FnOnce() -> Result<()>) -> Resul
             .map_err(Error::kernel("enter the node's namespace"))
             .and_then(|()| work());
         if let Err(error) = done {
-            let words = crate::sandbox::process::chain(&error);
+            let words = astrago_net::chain(&error);
             let _ = File::from(say).write_all(words.as_bytes());
             sys::end(1);
         }
@@ -510,11 +510,7 @@ fn last_line(bytes: &[u8]) -> String {
 }
 
 fn complain(error: &Error) {
-    let _ = writeln!(
-        io::stderr(),
-        "error: {}",
-        crate::sandbox::process::chain(error)
-    );
+    let _ = writeln!(io::stderr(), "error: {}", astrago_net::chain(error));
 }
 
 /// What goes wrong with the way out.

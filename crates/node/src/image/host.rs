@@ -1,7 +1,9 @@
 //! The host image: which Python a container sees.
 
 use std::env;
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -78,10 +80,12 @@ fn search(program: &Path) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Written for every Python 3; `-I` keeps the caller's environment and directory out of it.
+/// Written for every Python 3; `-I` keeps the caller's environment and directory out of it. It imports nothing that is
+/// not there anyway: that would take most of the time.
 const QUESTION: &str = "\
-import json, platform, sys
-print(json.dumps([sys.executable, platform.python_version(), sys.prefix, sys.base_prefix]))";
+import os, sys
+answer = [sys.executable, sys.version.split()[0], sys.prefix, sys.base_prefix]
+sys.stdout.buffer.write(b'\\0'.join(map(os.fsencode, answer)))";
 
 fn describe(executable: &Path) -> Result<Python> {
     let output = Command::new(executable)
@@ -99,11 +103,16 @@ fn describe(executable: &Path) -> Result<Python> {
             output: text.lines().last().unwrap_or_default().to_owned(),
         });
     }
-    let (reported, version, prefix, base_prefix): (PathBuf, String, PathBuf, PathBuf) =
-        serde_json::from_slice(&output.stdout).map_err(|source| Error::Answer {
+    let parts: Vec<&[u8]> = output.stdout.split(|byte| *byte == 0).collect();
+    let [reported, version, prefix, base_prefix] = parts[..] else {
+        return Err(Error::Answer {
             executable: executable.to_owned(),
-            source,
-        })?;
+            output: String::from_utf8_lossy(&output.stdout).into_owned(),
+        });
+    };
+    let version = String::from_utf8_lossy(version).into_owned();
+    let [reported, prefix, base_prefix] =
+        [reported, prefix, base_prefix].map(|path| PathBuf::from(OsStr::from_bytes(path)));
     // A pyenv shim is a shell script; the interpreter knows better where it is.
     let executable = if reported.is_file() {
         reported
@@ -155,11 +164,10 @@ pub enum Error {
     },
     #[error("{} does not work as a Python interpreter: {output}", executable.display())]
     Failed { executable: PathBuf, output: String },
-    #[error("failed to understand what {} says about itself", executable.display())]
-    Answer {
-        executable: PathBuf,
-        source: serde_json::Error,
-    },
+    #[error("{} says of itself what is not understood: {output}", executable.display())]
+    Answer { executable: PathBuf, output: String },
+    #[error("the node was interrupted while it looked for Python")]
+    Interrupted,
 }
 
 #[cfg(test)]

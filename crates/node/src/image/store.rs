@@ -125,7 +125,6 @@ impl Store {
             .collect()
     }
 
-    /// The directory of an unpacked layer.
     pub(super) fn layer(&self, diff_id: &Digest) -> io::Result<Option<PathBuf>> {
         let path = self.layer_path(diff_id);
         let note = read_json::<LayerNote>(&path.join("layer.json"))?;

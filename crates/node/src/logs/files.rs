@@ -5,7 +5,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// One file of an attempt's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LogFile {
     pub(super) sequence: u64,

@@ -47,7 +47,6 @@ pub enum Step {
 /// Input that is read at a time; more than the longest record.
 const BLOCK_BYTES: usize = 128 << 10;
 
-/// Reads the log of one attempt.
 #[derive(Debug)]
 pub struct Reader {
     directory: PathBuf,

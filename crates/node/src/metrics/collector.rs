@@ -21,14 +21,12 @@ const SHORTEST: Duration = Duration::from_millis(200);
 /// A supervisor that does not answer is not waited for longer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What a pod uses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodSample {
     pub at: Timestamp,
     /// The time over which CPU use was measured.
     pub window: Duration,
     pub containers: Vec<ContainerSample>,
-    /// The pod as a whole.
     pub total: ContainerSample,
 }
 
@@ -92,7 +90,6 @@ impl Collector {
         let _ = self.0.client.set(client);
     }
 
-    /// Samples until it is cancelled.
     pub async fn run(self, cancelled: CancellationToken) {
         let mut ticks = tokio::time::interval(INTERVAL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

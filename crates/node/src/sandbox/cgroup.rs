@@ -26,7 +26,6 @@ pub(crate) struct PodGroup {
     parts: Vec<(Hierarchy, PathBuf)>,
 }
 
-/// The cgroups of one container.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     parts: Vec<(Hierarchy, PathBuf)>,
@@ -128,7 +127,6 @@ impl Group {
             .sum()
     }
 
-    /// What the container uses.
     pub(crate) fn usage(&self) -> Usage {
         usage(&self.parts)
     }

@@ -104,7 +104,6 @@ impl Netlink {
         self.request(RouteNetlinkMessage::DelLink(message), 0)
     }
 
-    /// The number of an interface.
     pub(crate) fn index(&mut self, name: &str) -> io::Result<u32> {
         let mut message = LinkMessage::default();
         message
@@ -116,7 +115,6 @@ impl Netlink {
         }
     }
 
-    /// Switches an interface on.
     pub(crate) fn set_up(&mut self, index: u32) -> io::Result<()> {
         let mut message = up();
         message.header.index = index;

@@ -121,7 +121,6 @@ fn settings() {
     }
 }
 
-/// What goes wrong with networks.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum Error {

@@ -17,6 +17,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use nix::fcntl::OFlag;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -184,6 +185,17 @@ fn hide() -> Result<()> {
         .map_err(Error::system("hide from the container"))
 }
 
+/// The user namespace with the ids of every container, for mounts that map owners. The launcher makes it, and its copies
+/// have it; whoever is no copy makes one for itself.
+pub(crate) fn containers_namespace() -> io::Result<&'static OwnedFd> {
+    static MADE: OnceLock<OwnedFd> = OnceLock::new();
+    if let Some(made) = MADE.get() {
+        return Ok(made);
+    }
+    let made = user_namespace(|pid| Identity::Range.apply(pid))?;
+    Ok(MADE.get_or_init(|| made))
+}
+
 /// A user namespace with the ids that `apply` gives it, for mounts that map owners.
 pub(crate) fn user_namespace(apply: impl FnOnce(Pid) -> io::Result<()>) -> io::Result<OwnedFd> {
     let (wait, hold) = pipe2(OFlag::O_CLOEXEC)?;
@@ -220,7 +232,7 @@ fn launch<const COUNT: usize>(
                 send(
                     &report,
                     &Message::Failed {
-                        message: chain(&error),
+                        message: astrago_net::chain(&error),
                         missing,
                     },
                 );
@@ -436,7 +448,6 @@ fn surrender(container: &ContainerSpec, identity: Identity) -> Result<()> {
     Ok(())
 }
 
-/// Becomes the program.
 fn execute(
     container: &ContainerSpec,
     argv: &[String],
@@ -528,18 +539,6 @@ fn candidates(program: &str, path: &str) -> Vec<PathBuf> {
     path.split(':')
         .map(|folder| Path::new(if folder.is_empty() { "." } else { folder }).join(program))
         .collect()
-}
-
-/// An error with its causes in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        next = cause.source();
-    }
-    text
 }
 
 /// What goes wrong on the way to a running program.

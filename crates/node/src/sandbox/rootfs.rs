@@ -3,15 +3,18 @@
 //! Runs in a mount namespace of its own in the setup user namespace, right before the container is
 //! cloned from it: whatever is mounted here goes away with the container.
 
+mod beginning;
+
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown};
 use std::path::{Path, PathBuf};
 
 use nix::mount::MsFlags;
 
+use self::beginning::{FOLDERS, Made, beginning, is_covered};
 use super::identity::Identity;
 use super::mounts::{self, Tree};
 use crate::spec::{ContainerSpec, Mount, Root};
@@ -20,22 +23,6 @@ use crate::sys::{NO_DEVICES, NO_EXECUTE, NO_SETUID, READ_ONLY};
 /// The host's folders that make up the host image. Links among them are copied as links.
 pub(crate) const SYSTEM: &[&str] = &[
     "bin", "etc", "lib", "lib32", "lib64", "libx32", "nix", "opt", "sbin", "usr",
-];
-
-/// Folders that programs expect, with their modes.
-const FOLDERS: &[(&str, u32)] = &[
-    ("tmp", 0o1777),
-    ("var", 0o755),
-    ("var/tmp", 0o1777),
-    ("proc", 0o755),
-    ("sys", 0o755),
-    ("dev", 0o755),
-    ("run", 0o755),
-    ("home", 0o755),
-    ("var/log", 0o755),
-    ("var/cache", 0o755),
-    ("var/lib", 0o755),
-    ("root", 0o700),
 ];
 
 /// Size of `/dev/shm` where the pod says nothing.
@@ -71,8 +58,8 @@ pub(crate) fn build(
             })?;
         }
         // Where no layer can be laid, as below a folder that is itself one, the folders are made one by one.
-        Root::Host { .. } => {
-            let lower = builder.skeleton("root", FOLDERS)?;
+        Root::Host { read_only } => {
+            let lower = builder.skeleton("root", &beginning(read_only))?;
             if let Ok(overlay) = builder.overlay(std::slice::from_ref(&lower), "root") {
                 attach(&overlay, &root, owner).map_err(|source| Error::Overlay {
                     lower: vec![lower],
@@ -126,6 +113,10 @@ impl Builder<'_> {
                 })?;
                 tree.link(&target, &to)
                     .map_err(|source| Error::Target { target, source })?;
+            } else if metadata.is_dir() && is_empty(&lower) {
+                // There is nothing to lay anything over.
+                tree.directory(&target)
+                    .map_err(|source| Error::Target { target, source })?;
             } else if metadata.is_dir() {
                 match self.overlay(&self.with_owners(&lower)?, name) {
                     Ok(overlay) => {
@@ -146,13 +137,8 @@ impl Builder<'_> {
                 }
             }
         }
-        for path in read_only {
-            let covered = SYSTEM
-                .iter()
-                .any(|name| path.starts_with(Path::new("/").join(name)));
-            if !covered {
-                self.python(tree, path)?;
-            }
+        for path in read_only.iter().filter(|path| !is_covered(path)) {
+            self.python(tree, path)?;
         }
         Ok(())
     }
@@ -198,13 +184,14 @@ impl Builder<'_> {
         if self.identity != Identity::Range {
             return None;
         }
-        let namespace = super::process::user_namespace(|pid| self.identity.apply(pid)).ok()?;
-        let place = self.directory.join("lower").join(name);
+        let namespace = super::process::containers_namespace().ok()?;
+        // Mounted where only this process and the container see it, so all may use the same place.
+        let place = self.pod.skeletons().join("lower").join(name);
         let map = |(index, layer): (usize, &PathBuf)| {
             let at = place.join(index.to_string());
             fs::create_dir_all(&at).ok()?;
             let source = mounts::source(layer).ok()?;
-            let mapped = mounts::mapped(&source, &namespace).ok()?;
+            let mapped = mounts::mapped(&source, namespace).ok()?;
             Tree::open(&at, self.owner)
                 .ok()?
                 .attach(&mapped, Path::new("/"))
@@ -221,18 +208,18 @@ impl Builder<'_> {
         if own.is_empty() {
             return Ok(vec![lower.to_owned()]);
         }
-        let own: Vec<(&str, u32)> = own
-            .iter()
-            .filter_map(|path| Some((path.to_str()?, 0o755)))
+        let own: Vec<Made> = own
+            .into_iter()
+            .map(|path| Made::Folder(path, 0o755))
             .collect();
         Ok(vec![self.skeleton("usr", &own)?, lower.to_owned()])
     }
 
-    /// A folder with these folders in it, which belong to a container's root. It is made once: some fifty folders for
-    /// each pod, made and removed, were a fifth of what starting it took.
-    fn skeleton(&self, name: &str, folders: &[(&str, u32)]) -> Result<PathBuf> {
+    /// A folder with all this in it, which belongs to a container's root. It is made once: what is made and removed for
+    /// each pod is most of what starting it takes.
+    fn skeleton(&self, name: &str, all: &[Made]) -> Result<PathBuf> {
         let mut digest = DefaultHasher::new();
-        (self.owner, folders).hash(&mut digest);
+        (self.owner, all).hash(&mut digest);
         let name = format!("{name}-{:016x}", digest.finish());
         let place = self.pod.skeletons().join(&name);
         if place.is_dir() {
@@ -242,10 +229,19 @@ impl Builder<'_> {
         let draft = self.directory.join(&name);
         let make = || -> io::Result<()> {
             own_directory(&draft, self.owner)?;
-            for (folder, mode) in folders {
-                let folder = draft.join(folder);
-                own_directory(&folder, self.owner)?;
-                fs::set_permissions(&folder, fs::Permissions::from_mode(*mode))?;
+            for made in all {
+                match made {
+                    Made::Folder(path, mode) => {
+                        let folder = draft.join(path);
+                        own_directory(&folder, self.owner)?;
+                        fs::set_permissions(&folder, fs::Permissions::from_mode(*mode))?;
+                    }
+                    Made::Link(path, to) => {
+                        let link = draft.join(path);
+                        std::os::unix::fs::symlink(to, &link)?;
+                        lchown(link, Some(self.owner.0), Some(self.owner.1))?;
+                    }
+                }
             }
             fs::create_dir_all(self.pod.skeletons())?;
             match fs::rename(&draft, &place) {
@@ -476,6 +472,11 @@ impl Builder<'_> {
     }
 }
 
+/// Nothing can be seen in it.
+fn is_empty(folder: &Path) -> bool {
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
+}
+
 /// Folders below a system folder in which containers may make files: itself and, in `/usr`, the next
 /// two levels, as far as everybody may list them.
 fn writable(lower: &Path) -> Vec<PathBuf> {
@@ -506,7 +507,6 @@ fn own_directory(path: &Path, owner: (u32, u32)) -> io::Result<()> {
     chown(path, Some(owner.0), Some(owner.1))
 }
 
-/// What goes wrong with root folders.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum Error {

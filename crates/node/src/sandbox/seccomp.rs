@@ -176,7 +176,6 @@ const REFUSED: &[i64] = &[
     libc::SYS_iopl,
 ];
 
-/// What goes wrong with filters.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum Error {

@@ -16,7 +16,6 @@ const FLAGS: OpenptFlags = OpenptFlags::RDWR
 /// The device that makes terminals, in whichever set of them it is opened.
 const MULTIPLEXER: (u32, u32) = (5, 2);
 
-/// A terminal of this machine.
 pub(crate) fn open() -> io::Result<(OwnedFd, OwnedFd)> {
     pair(rustix::pty::openpt(FLAGS)?)
 }

@@ -8,14 +8,14 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 
-use super::Options;
+use super::Server;
 
 /// On requests over a connection whose client has shown a certificate of the administrator's authority.
 #[derive(Clone, Copy)]
 pub(super) struct Certified;
 
 pub(super) async fn require_token(
-    State(options): State<Arc<Options>>,
+    State(options): State<Arc<Server>>,
     request: Request,
     next: Next,
 ) -> Response {

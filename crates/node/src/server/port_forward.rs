@@ -23,7 +23,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpSocket, TcpStream};
 
 use super::pods::Found;
-use super::transport::{self, names};
+use super::transport::{self, bounded, names};
 use super::{Error, Result, State};
 use crate::control::{self, Request as Ask, Response as Answer};
 
@@ -53,8 +53,8 @@ pub(super) async fn serve(
     if names(&parts.headers, &header::UPGRADE, "websocket") {
         let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &())
             .await
-            .map_err(|rejection| Error::BadRequest(rejection.body_text()))?
-            .protocols([TUNNELLED, CHANNELS]);
+            .map_err(|rejection| Error::BadRequest(rejection.body_text()))?;
+        let upgrade = bounded(upgrade).protocols([TUNNELLED, CHANNELS]);
         let selected = upgrade.selected_protocol();
         return match selected.and_then(|protocol| protocol.to_str().ok()) {
             Some(TUNNELLED) => Ok(upgrade.on_upgrade(|socket| tunnel::carry(socket, target))),

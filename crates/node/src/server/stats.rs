@@ -1,14 +1,15 @@
 //! `/stats/summary` for those who know kubelets, `/metrics` for Prometheus.
 
-use std::fmt::Write as _;
+use std::sync::Arc;
 
+use astrago_net::Exposition;
 use axum::Json;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use super::pods::{Identity, specs};
-use super::{Error, Options, Result, State};
+use super::pods::Identity;
+use super::{Error, Result, Server, State};
 use crate::gpu;
 use crate::metrics::{ContainerSample, PodSample};
 
@@ -49,112 +50,61 @@ fn with_usage(mut object: Value, time: &str, sample: &ContainerSample) -> Value 
 }
 
 pub(super) async fn prometheus(axum::extract::State(options): State) -> Result<Response> {
-    let mut text = String::new();
-    describe(
-        &mut text,
-        "container_cpu_usage_seconds_total",
-        "counter",
-        "CPU time used.",
-    );
+    let mut out = Exposition::default();
+    let seconds = |nanos| std::time::Duration::from_nanos(nanos).as_secs_f64();
     let samples = samples(&options).await?;
-    for (labels, container) in containers(&samples) {
-        let seconds = std::time::Duration::from_nanos(container.cpu_nanoseconds).as_secs_f64();
-        let _ = writeln!(
-            text,
-            "container_cpu_usage_seconds_total{{{labels}}} {seconds}"
-        );
+    let containers = || {
+        samples.iter().flat_map(|(pod, sample)| {
+            let of_pod = [("namespace", &*pod.namespace), ("pod", &*pod.name)];
+            let containers = sample.containers.iter();
+            containers.map(move |it| ([of_pod[0], of_pod[1], ("container", &*it.name)], it))
+        })
+    };
+    let (name, kind) = ("container_cpu_usage_seconds_total", "counter");
+    out.metric(name, kind, "CPU time used.");
+    for (labels, container) in containers() {
+        out.value(&labels, seconds(container.cpu_nanoseconds));
     }
-    describe(
-        &mut text,
-        "container_memory_working_set_bytes",
-        "gauge",
-        "Memory in use.",
-    );
-    for (labels, container) in containers(&samples) {
-        let bytes = container.memory_bytes;
-        let _ = writeln!(
-            text,
-            "container_memory_working_set_bytes{{{labels}}} {bytes}"
-        );
+    let (name, kind) = ("container_memory_working_set_bytes", "gauge");
+    out.metric(name, kind, "Memory in use.");
+    for (labels, container) in containers() {
+        out.value(&labels, container.memory_bytes);
     }
     if let Some(node) = options.collector.node().await {
-        describe(
-            &mut text,
-            "node_cpu_usage_seconds_total",
-            "counter",
-            "CPU time used by all.",
-        );
-        let seconds = std::time::Duration::from_nanos(node.cpu_nanoseconds).as_secs_f64();
-        let _ = writeln!(text, "node_cpu_usage_seconds_total {seconds}");
-        describe(
-            &mut text,
-            "node_memory_working_set_bytes",
-            "gauge",
-            "Memory in use by all.",
-        );
-        let _ = writeln!(text, "node_memory_working_set_bytes {}", node.memory_bytes);
+        let (name, kind) = ("node_cpu_usage_seconds_total", "counter");
+        out.metric(name, kind, "CPU time used by all.");
+        out.value(&[], seconds(node.cpu_nanoseconds));
+        let (name, kind) = ("node_memory_working_set_bytes", "gauge");
+        out.metric(name, kind, "Memory in use by all.");
+        out.value(&[], node.memory_bytes);
     }
     let gpus = tokio::task::spawn_blocking(gpu::load)
         .await
         .unwrap_or_default();
     if !gpus.is_empty() {
-        describe(
-            &mut text,
-            "gpu_busy_ratio",
-            "gauge",
-            "Share of time in which the GPU worked.",
-        );
+        let help = "Share of time in which the GPU worked.";
+        out.metric("gpu_busy_ratio", "gauge", help);
         for (index, load) in &gpus {
             if let Some(percent) = load.busy_percent {
-                let _ = writeln!(
-                    text,
-                    "gpu_busy_ratio{{gpu=\"{index}\"}} {}",
-                    f64::from(percent) / 100.0
-                );
+                out.value(&[("gpu", &index.to_string())], f64::from(percent) / 100.0);
             }
         }
-        describe(
-            &mut text,
-            "gpu_memory_used_bytes",
-            "gauge",
-            "GPU memory in use.",
-        );
+        out.metric("gpu_memory_used_bytes", "gauge", "GPU memory in use.");
         for (index, load) in &gpus {
             if let Some(bytes) = load.memory_used_bytes {
-                let _ = writeln!(text, "gpu_memory_used_bytes{{gpu=\"{index}\"}} {bytes}");
+                out.value(&[("gpu", &index.to_string())], bytes);
             }
         }
     }
-    let headers = [(
-        header::CONTENT_TYPE,
-        "text/plain; version=0.0.4; charset=utf-8",
-    )];
-    Ok((headers, text).into_response())
+    let media = "text/plain; version=0.0.4; charset=utf-8";
+    Ok(([(header::CONTENT_TYPE, media)], out.into_text()).into_response())
 }
 
-fn describe(text: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
-}
-
-/// Names in Kubernetes need no escaping within quotes.
-fn containers(
-    samples: &[(Identity, PodSample)],
-) -> impl Iterator<Item = (String, &ContainerSample)> {
-    samples.iter().flat_map(|(spec, sample)| {
-        sample.containers.iter().map(move |container| {
-            let labels = format!(
-                "namespace=\"{}\",pod=\"{}\",container=\"{}\"",
-                spec.namespace, spec.name, container.name
-            );
-            (labels, container)
-        })
-    })
-}
-
-async fn samples(options: &Options) -> Result<Vec<(Identity, PodSample)>> {
-    let samples = options.collector.pods().await;
-    let specs = specs(&options.data_dir).map_err(Error::Pods)?;
-    Ok(specs
+async fn samples(server: &Server) -> Result<Vec<(Arc<Identity>, PodSample)>> {
+    let samples = server.collector.pods().await;
+    let pods = server.identities.find(&server.data_dir, |_| true);
+    Ok(pods
+        .map_err(Error::Pods)?
         .into_iter()
         .filter_map(|(_, spec)| {
             let sample = samples.get(&spec.uid)?.clone();

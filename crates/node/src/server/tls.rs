@@ -22,7 +22,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::auth::Certified;
 
-/// A self-signed certificate with its key.
 #[derive(Clone)]
 pub struct Certificate {
     config: Arc<ServerConfig>,
@@ -67,7 +66,6 @@ impl Certificate {
         })
     }
 
-    /// The SHA-256 of the certificate.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
@@ -95,7 +93,6 @@ fn verifier(path: &Path, provider: Arc<CryptoProvider>) -> Result<Arc<dyn Client
         .map_err(Error::Verifier)
 }
 
-/// Serves until cancelled.
 pub async fn serve(
     listener: TcpListener,
     certificate: Certificate,

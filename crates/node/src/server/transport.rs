@@ -51,6 +51,10 @@ pub(super) enum Output {
 }
 
 const QUEUE: usize = 16;
+/// The largest message, which is held until all of it has come. Clients send pieces of 32 KiB to 1 MiB.
+pub(super) const MESSAGE_MAX: usize = 2 << 20;
+/// What waits in a queue is in pieces of so many bytes, for a queue counts its messages.
+const PIECE: usize = 32 << 10;
 /// After the last word the caller closes the connection; one that does not is not waited for.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -92,6 +96,26 @@ impl Upgrade {
                 tokio::join!(task, carry);
             }),
             Self::Spdy(upgrade) => upgrade.on_upgrade(input_sender, output_receiver, task),
+        }
+    }
+}
+
+/// A WebSocket whose messages have an end.
+pub(super) fn bounded(upgrade: WebSocketUpgrade) -> WebSocketUpgrade {
+    let upgrade = upgrade.max_message_size(MESSAGE_MAX);
+    upgrade.max_frame_size(MESSAGE_MAX)
+}
+
+/// Puts what a caller sent into a queue. Whoever reads it may have ended, which the caller need not know.
+pub(super) async fn hand_over<T>(
+    queue: &mpsc::Sender<T>,
+    mut bytes: Bytes,
+    message: impl Fn(Bytes) -> T,
+) {
+    while !bytes.is_empty() {
+        let piece = bytes.split_to(bytes.len().min(PIECE));
+        if queue.send(message(piece)).await.is_err() {
+            return;
         }
     }
 }
@@ -139,5 +163,32 @@ impl Input {
             width: size.width,
             height: size.height,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_nobody_reads_is_held_in_small_pieces() {
+        let (queue, mut unread) = mpsc::channel(QUEUE);
+        let sent = Bytes::from_iter((0..MESSAGE_MAX).map(|at| (at / PIECE) as u8));
+        let mut handing = pin!(hand_over(&queue, sent.clone(), |piece| piece));
+        assert!(futures::poll!(&mut handing).is_pending());
+        let (mut held, mut came) = (0, Vec::new());
+        while let Ok(piece) = unread.try_recv() {
+            held += piece.len();
+            came.push(piece);
+        }
+        assert_eq!(held, QUEUE * PIECE);
+        // Whoever reads gets all of it, in its order.
+        let reading = async {
+            while came.iter().map(Bytes::len).sum::<usize>() < MESSAGE_MAX {
+                came.extend(unread.recv().await);
+            }
+        };
+        tokio::join!(handing, reading);
+        assert!(came.concat() == sent);
     }
 }

@@ -28,7 +28,6 @@ const RANKS: [(&str, &str); 4] = [
     ("PMIX_RANK", "PMIX_RANK"),
 ];
 
-/// A process as `/proc` has it.
 pub(super) struct Process {
     pub(super) folder: PathBuf,
     /// Its id there, and in the container.

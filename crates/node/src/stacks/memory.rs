@@ -9,7 +9,6 @@ use std::time::Instant;
 /// What is read of one process at the most.
 const READS: u32 = 200_000;
 const BYTES: usize = 16 << 20;
-/// The longest text.
 const LETTERS: usize = 512;
 
 /// Where the bytes come from.

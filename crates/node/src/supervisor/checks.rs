@@ -97,8 +97,9 @@ impl Supervisor {
     }
 
     pub(super) fn judge(&mut self, which: Which, verdict: Verdict) {
+        self.tell(which, verdict);
         match verdict {
-            Verdict::Undecided | Verdict::Good(Purpose::Liveness) => {}
+            Verdict::Undecided | Verdict::Missed(_) | Verdict::Good(Purpose::Liveness) => {}
             Verdict::Good(Purpose::Startup) => {
                 let probed = self.spec_of(which).readiness_probe.is_some();
                 let container = self.container_mut(which);
@@ -107,8 +108,37 @@ impl Supervisor {
             }
             Verdict::Good(Purpose::Readiness) => self.container_mut(which).ready = true,
             Verdict::Bad(Purpose::Readiness) => self.container_mut(which).ready = false,
-            Verdict::Bad(Purpose::Startup) => self.restart(which, "failed startup probe"),
-            Verdict::Bad(Purpose::Liveness) => self.restart(which, "failed liveness probe"),
+            Verdict::Bad(purpose @ Purpose::Startup) => {
+                let grace = self.grace(which, purpose);
+                self.restart(which, "failed startup probe", grace);
+            }
+            Verdict::Bad(purpose @ Purpose::Liveness) => {
+                let grace = self.grace(which, purpose);
+                self.restart(which, "failed liveness probe", grace);
+            }
+        }
+    }
+
+    /// How long a container has to end that a probe fails, if the probe says so.
+    fn grace(&self, which: Which, purpose: Purpose) -> Option<u64> {
+        self.live.get(&which)?.probes.get(purpose)?.grace_seconds
+    }
+
+    /// Notes what a probe found, for whoever asks why a container is not ready or does not stay.
+    fn tell(&mut self, which: Which, verdict: Verdict) {
+        match verdict {
+            Verdict::Undecided => {}
+            Verdict::Good(purpose) => {
+                let told = &mut self.container_mut(which).unhealthy;
+                told.take_if(|told| told.starts_with(purpose.failure()));
+            }
+            Verdict::Missed(purpose) | Verdict::Bad(purpose) => {
+                let probes = self.live.get(&which).map(|live| &live.probes);
+                let probe = probes.and_then(|probes| probes.get(purpose));
+                let what = probe.map(|probe| probe::described(&probe.handler));
+                let told = format!("{}: {}", purpose.failure(), what.unwrap_or_default());
+                self.container_mut(which).unhealthy = Some(told);
+            }
         }
     }
 }

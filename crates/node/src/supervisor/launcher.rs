@@ -18,8 +18,9 @@ use nix::unistd::{dup2_stderr, setsid};
 use super::{Error, Result, end, launch, take_input};
 use crate::launch::orders::{self, Order};
 use crate::layout::PodDir;
+use crate::sandbox::identity::Identity;
 use crate::sandbox::init::rename;
-use crate::sandbox::process::chain;
+use crate::sandbox::process::containers_namespace;
 use crate::sandbox::seccomp;
 use crate::sys;
 
@@ -36,6 +37,10 @@ pub(super) fn serve() -> Result<()> {
         &[program.as_bytes(), b"supervise", b"--launcher"],
     );
     seccomp::programs()?;
+    if Identity::has_range() {
+        // Where it cannot be had, each copy says so of itself.
+        let _ = containers_namespace();
+    }
     sys::leave_children(true).map_err(Error::system("leave its children alone"))?;
     while let Some((path, order)) =
         orders::receive(&socket).map_err(Error::system("hear from the agent"))?
@@ -49,7 +54,11 @@ pub(super) fn serve() -> Result<()> {
             Ok(Some(_)) => {}
             Err(error) => {
                 let error = Error::system("create the launcher of a pod")(error);
-                let _ = writeln!(File::from(order.say), "error: {}", chain(&error));
+                let _ = writeln!(
+                    File::from(order.say),
+                    "error: {}",
+                    astrago_net::chain(&error)
+                );
             }
         }
     }
@@ -75,7 +84,7 @@ fn begin(program: &OsStr, path: &Path, order: Order) -> Result<()> {
     if let Some(say) = &mut say {
         let _ = match &result {
             Err(Error::AlreadyRunning) => say.write_all(b"ready\n"),
-            Err(error) => writeln!(say, "error: {}", chain(error)),
+            Err(error) => writeln!(say, "error: {}", astrago_net::chain(error)),
             Ok(()) => Ok(()),
         };
     }

@@ -31,7 +31,6 @@ const MESSAGE_BYTES: u64 = 4096;
 /// How often memory is looked at where no cgroup limits it.
 const MEMORY_PERIOD: Duration = Duration::from_millis(250);
 
-/// A running container.
 pub(super) struct Live {
     pub(super) processes: Processes,
     /// How the program ended, while others of the container are left.
@@ -62,7 +61,6 @@ pub(super) struct Output {
 }
 
 impl Live {
-    /// Starts the container.
     pub(super) fn start(
         container: &ContainerSpec,
         pod: &PodDir,
@@ -304,7 +302,6 @@ fn pipe(container: &ContainerSpec, identity: Identity) -> io::Result<(OwnedFd, O
     Ok((reader, writer))
 }
 
-/// Why a container did not start.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     #[error("failed to prepare the container's folder")]

@@ -24,11 +24,24 @@ pub(super) enum Purpose {
     Liveness,
 }
 
+impl Purpose {
+    /// How a failure of such a probe begins.
+    pub(super) fn failure(self) -> &'static str {
+        match self {
+            Self::Startup => "Startup probe failed",
+            Self::Readiness => "Readiness probe failed",
+            Self::Liveness => "Liveness probe failed",
+        }
+    }
+}
+
 /// What a probe's result means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Not yet as often as it takes.
     Undecided,
+    /// Failed, and not yet as often as it takes.
+    Missed(Purpose),
     Good(Purpose),
     Bad(Purpose),
 }
@@ -71,6 +84,11 @@ impl Probes {
         Self {
             checks: checks.collect(),
         }
+    }
+
+    /// One of the probes.
+    pub(super) fn get(&self, purpose: Purpose) -> Option<&Probe> {
+        self.checks.get(&purpose).map(|check| &check.probe)
     }
 
     /// When something is to be done.
@@ -153,9 +171,25 @@ impl Check {
             if self.failures >= self.probe.failure_threshold.max(1) {
                 return Verdict::Bad(purpose);
             }
+            return Verdict::Missed(purpose);
         }
         Verdict::Undecided
     }
+}
+
+/// What a probe does, in short.
+pub(super) fn described(handler: &Handler) -> String {
+    const LONGEST: usize = 200;
+    let text = match handler {
+        Handler::Exec { argv } => argv.join(" "),
+        Handler::Tcp { host, port } => format!("connection to {host}:{port}"),
+        Handler::Http {
+            host, port, path, ..
+        } => format!("GET http://{host}:{port}{path}"),
+        Handler::Grpc { host, port, .. } => format!("health of {host}:{port} by gRPC"),
+        Handler::Sleep { seconds } => format!("sleep {seconds}"),
+    };
+    text.chars().take(LONGEST).collect()
 }
 
 /// Starts a check that needs nothing of the container but its network, in which the supervisor is too.
@@ -235,4 +269,57 @@ fn get(
         .nth(1)
         .and_then(|word| word.trim().parse().ok());
     status.ok_or_else(|| std::io::ErrorKind::InvalidData.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn probe(successes: u32, failures: u32) -> Probe {
+        Probe {
+            handler: Handler::Tcp {
+                host: "10.0.0.1".to_owned(),
+                port: 0,
+            },
+            initial_delay_seconds: 0,
+            period_seconds: 1,
+            timeout_seconds: 1,
+            success_threshold: successes,
+            failure_threshold: failures,
+            grace_seconds: None,
+        }
+    }
+
+    /// `+` is a success, `-` a failure; of the verdicts the same, `?` if there is none yet, `!` for a failure that does
+    /// not count yet.
+    #[rstest]
+    #[case::at_once(1, 1, "+-+", "+-+")]
+    #[case::patient(1, 3, "---+--", "!!-+!!")]
+    #[case::demanding(2, 1, "++-+", "?+-?")]
+    fn a_probe_counts_what_comes_in_a_row(
+        #[case] successes: u32,
+        #[case] failures: u32,
+        #[case] results: &str,
+        #[case] want: &str,
+    ) {
+        let mut check = Check {
+            probe: probe(successes, failures),
+            due: Instant::now(),
+            running: None,
+            successes: 0,
+            failures: 0,
+        };
+        let verdicts =
+            results.chars().map(
+                |result| match check.count(Purpose::Readiness, result == '+') {
+                    Verdict::Undecided => '?',
+                    Verdict::Missed(_) => '!',
+                    Verdict::Good(_) => '+',
+                    Verdict::Bad(_) => '-',
+                },
+            );
+        assert_eq!(verdicts.collect::<String>(), want);
+    }
 }

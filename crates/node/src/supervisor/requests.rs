@@ -28,7 +28,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// somebody for who does not answer.
 const READING: u32 = 6;
 
-/// Why a request is refused.
 type Refusal = (Failure, String);
 
 /// Those who stay connected.
@@ -72,7 +71,6 @@ impl Callers {
 }
 
 impl Supervisor {
-    /// Answers one caller.
     pub(super) fn answer(&mut self, stream: UnixStream) {
         let prepared = stream
             .set_nonblocking(false)
@@ -204,7 +202,7 @@ impl Supervisor {
             } else {
                 Failure::Internal
             };
-            (reason, process::chain(&error))
+            (reason, astrago_net::chain(&error))
         })
     }
 

@@ -32,11 +32,9 @@ use crate::control;
 use crate::layout::PodDir;
 use crate::phase::Phase;
 use crate::sandbox::cgroup::{Group, PodGroup};
-use crate::sandbox::process::chain;
 use crate::spec::{ContainerSpec, PodSpec, RestartPolicy};
 use crate::state::{ContainerState, State, Status, Terminated};
 
-/// A supervised pod.
 pub(super) struct Supervisor {
     pub(super) pod: PodDir,
     pub(super) spec: PodSpec,
@@ -119,7 +117,8 @@ impl Supervisor {
             opened.ok()
         });
         let storage = Storage::new(spec.storage.clone());
-        let mut supervisor = Self {
+        // Not written down yet: until a container is started nothing has happened that anybody must know of.
+        Ok(Self {
             pod,
             spec,
             state,
@@ -134,12 +133,9 @@ impl Supervisor {
             listener,
             relay,
             storage,
-        };
-        supervisor.save()?;
-        Ok(supervisor)
+        })
     }
 
-    /// Runs the pod to its end.
     pub(super) fn run(mut self) -> Result<()> {
         while !self.state.phase.is_finished() {
             self.advance()?;
@@ -230,7 +226,7 @@ impl Supervisor {
                     exit_code: 128,
                     signal: None,
                     reason: reason.to_owned(),
-                    message: Some(chain(&error)),
+                    message: Some(astrago_net::chain(&error)),
                     started_at: Some(now),
                     finished_at: Timestamp::now(),
                 };
@@ -300,8 +296,8 @@ impl Supervisor {
     }
 
     /// Stops one container, which its restart policy may bring back.
-    pub(super) fn restart(&mut self, which: Which, reason: &str) {
-        let grace = Duration::from_secs(self.spec.grace_seconds);
+    pub(super) fn restart(&mut self, which: Which, reason: &str, grace: Option<u64>) {
+        let grace = Duration::from_secs(grace.unwrap_or(self.spec.grace_seconds));
         if let Some(live) = self.live.get_mut(&which)
             && !live.stopping
         {
@@ -414,7 +410,9 @@ impl Supervisor {
                         live.ask();
                     }
                 }
-                Hook::PostStart if code != 0 => self.restart(which, "failed postStart hook"),
+                Hook::PostStart if code != 0 => {
+                    self.restart(which, "failed postStart hook", None);
+                }
                 Hook::PostStart => {}
             }
             return;

@@ -205,7 +205,7 @@ async fn the_first_protocol_tells_of_failures_alone() {
 async fn a_program_that_reads_nothing_is_heard_by_whoever_writes_much() {
     let kubelet = Kubelet::start().await;
     let path = "/exec/team/job-0/main?command=sh&command=-c&command=echo%20heard;%20exit%203&input=1&output=1&error=1";
-    let said = vec![7; 4 << 20];
+    let said = vec![7; 1 << 20];
     let heard = kubelet.messages(path, "v5.channel.k8s.io", &said).await;
     assert_eq!(heard[1], b"\x01heard\n");
     assert!(text(&heard[2]).contains("exit status 3"), "{heard:?}");

@@ -10,6 +10,7 @@ mod agent;
 mod contract;
 mod doctor;
 mod egress;
+mod events;
 mod exec;
 mod image;
 mod kubelet;

@@ -467,6 +467,7 @@ fn probes_and_termination_messages_reach_the_state() {
         timeout_seconds: 5,
         success_threshold: 1,
         failure_threshold: 1,
+        grace_seconds: None,
     };
     let mut spec = bench.spec("probed", "sleep 0.3; touch /tmp/ready; until [ -e /tmp/ill ]; do sleep 0.05; done; trap 'echo last words; exit 4' TERM; while :; do sleep 0.05; done");
     spec.containers[0].readiness_probe = Some(probe("test -e /tmp/ready"));

@@ -30,47 +30,60 @@ pub struct Waiting {
 pub struct Ahead(u64);
 
 /// Serialized as `{"code": "shortage", "parameters": {…}}`. Pages translate by the code, so codes are stable.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "code", content = "parameters", rename_all = "snake_case")]
 pub enum Cause {
     /// All nodes together have too little free.
+    #[error("needs {}, {} free", phrase(.resource, *.needed), number(.resource, *.free))]
     Shortage {
         resource: String,
         needed: Amount,
         free: Amount,
     },
     /// There is enough, but not on one node.
+    #[error("needs {} on one node, at most {} free", phrase(.resource, *.needed), number(.resource, *.free))]
     Scattered {
         resource: String,
         needed: Amount,
         free: Amount,
     },
     /// There is enough of everything, but not where it is needed together.
-    Room {
-        pods: u64,
-        fits: u64,
-    },
+    #[error("needs room for {}, {fits} would fit", counted(*.pods, "pod"))]
+    Room { pods: u64, fits: u64 },
     /// One pod is bigger than any node.
+    #[error(
+        "needs {}, but the largest node has {}: can never fit",
+        phrase(.resource, *.needed), number(.resource, *.largest)
+    )]
     TooBig {
         resource: String,
         needed: Amount,
         largest: Amount,
     },
     /// All pods are bigger than all nodes.
+    #[error(
+        "needs {}, but all nodes together have {}: can never fit",
+        phrase(.resource, *.needed), number(.resource, *.all)
+    )]
     TooMuch {
         resource: String,
         needed: Amount,
         all: Amount,
     },
-    NotTogether {
-        pods: u64,
-    },
+    #[error("needs room for {}, more than empty nodes have: can never fit", counted(*.pods, "pod"))]
+    NotTogether { pods: u64 },
+    #[error("no node matches its nodeSelector: can never fit")]
     NoNodeSelected,
+    #[error("no node matches its required node affinity: can never fit")]
     NoNodeAffine,
+    #[error("every node has a taint that it does not tolerate: can never fit")]
     Tainted,
+    #[error("every suitable node is marked unschedulable")]
     Cordoned,
+    #[error("no suitable node is ready")]
     NotReady,
     /// The namespace has used up a quota.
+    #[error("needs {}, {} left in quota {quota}", phrase(.resource, *.needed), number(.resource, *.free))]
     Quota {
         quota: String,
         resource: String,
@@ -78,6 +91,10 @@ pub enum Cause {
         free: Amount,
     },
     /// The job is bigger than the whole quota.
+    #[error(
+        "needs {}, but quota {quota} allows {}: can never run",
+        phrase(.resource, *.needed), number(.resource, *.hard)
+    )]
     OverQuota {
         quota: String,
         resource: String,
@@ -85,18 +102,17 @@ pub enum Cause {
         hard: Amount,
     },
     /// It would fit, but could delay a job that is before it.
+    #[error("fits, but could delay a job ahead")]
     Kept,
     /// Not all pods of the gang exist yet.
-    Pods {
-        missing: u64,
-    },
-    Gated {
-        gate: String,
-    },
-    NoClaim {
-        claim: String,
-    },
+    #[error("waits for {} of its job", counted(*.missing, "more pod"))]
+    Pods { missing: u64 },
+    #[error("is held back by scheduling gate {gate}")]
+    Gated { gate: String },
+    #[error("waits for volume claim {claim}, which does not exist")]
+    NoClaim { claim: String },
     /// The pod cannot be read, or another scheduler speaks: nothing is known but the words.
+    #[error("{reason}")]
     #[serde(rename = "other")]
     Invalid {
         #[serde(rename = "text")]
@@ -187,104 +203,6 @@ impl fmt::Display for Waiting {
             1 => f.write_str("; 1 job ahead"),
             jobs if self.ahead.is_exact() => write!(f, "; {jobs} jobs ahead"),
             jobs => write!(f, "; {jobs}+ jobs ahead"),
-        }
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Shortage {
-                resource,
-                needed,
-                free,
-            } => {
-                let (needed, free) = (phrase(resource, *needed), number(resource, *free));
-                write!(f, "needs {needed}, {free} free")
-            }
-            Self::Scattered {
-                resource,
-                needed,
-                free,
-            } => {
-                let (needed, free) = (phrase(resource, *needed), number(resource, *free));
-                write!(f, "needs {needed} on one node, at most {free} free")
-            }
-            Self::Room { pods, fits } => {
-                write!(
-                    f,
-                    "needs room for {}, {fits} would fit",
-                    counted(*pods, "pod")
-                )
-            }
-            Self::TooBig {
-                resource,
-                needed,
-                largest,
-            } => {
-                let (needed, largest) = (phrase(resource, *needed), number(resource, *largest));
-                write!(
-                    f,
-                    "needs {needed}, but the largest node has {largest}: can never fit"
-                )
-            }
-            Self::TooMuch {
-                resource,
-                needed,
-                all,
-            } => {
-                let (needed, all) = (phrase(resource, *needed), number(resource, *all));
-                write!(
-                    f,
-                    "needs {needed}, but all nodes together have {all}: can never fit"
-                )
-            }
-            Self::NotTogether { pods } => {
-                let pods = counted(*pods, "pod");
-                write!(
-                    f,
-                    "needs room for {pods}, more than empty nodes have: can never fit"
-                )
-            }
-            Self::NoNodeSelected => f.write_str("no node matches its nodeSelector: can never fit"),
-            Self::NoNodeAffine => {
-                f.write_str("no node matches its required node affinity: can never fit")
-            }
-            Self::Tainted => {
-                f.write_str("every node has a taint that it does not tolerate: can never fit")
-            }
-            Self::Cordoned => f.write_str("every suitable node is marked unschedulable"),
-            Self::NotReady => f.write_str("no suitable node is ready"),
-            Self::Quota {
-                quota,
-                resource,
-                needed,
-                free,
-            } => {
-                let (needed, free) = (phrase(resource, *needed), number(resource, *free));
-                write!(f, "needs {needed}, {free} left in quota {quota}")
-            }
-            Self::OverQuota {
-                quota,
-                resource,
-                needed,
-                hard,
-            } => {
-                let (needed, hard) = (phrase(resource, *needed), number(resource, *hard));
-                write!(
-                    f,
-                    "needs {needed}, but quota {quota} allows {hard}: can never run"
-                )
-            }
-            Self::Kept => f.write_str("fits, but could delay a job ahead"),
-            Self::Pods { missing } => {
-                write!(f, "waits for {} of its job", counted(*missing, "more pod"))
-            }
-            Self::Gated { gate } => write!(f, "is held back by scheduling gate {gate}"),
-            Self::NoClaim { claim } => {
-                write!(f, "waits for volume claim {claim}, which does not exist")
-            }
-            Self::Invalid { reason } => f.write_str(reason),
         }
     }
 }

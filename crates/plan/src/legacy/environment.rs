@@ -17,7 +17,6 @@ use super::replica_job::{Replica, TrainingJob};
 pub(super) enum Scope {
     /// All containers but init containers.
     EveryContainer,
-    /// The container that trains.
     MainContainer,
 }
 

@@ -6,7 +6,6 @@ use astrago_api::legacy::{
 };
 use kube::Resource;
 
-/// A kind of v1 job.
 pub trait LegacyKind: LegacyJob + Resource<DynamicType = ()> {
     /// Its row of the table.
     fn framework() -> &'static Framework;
@@ -45,88 +44,40 @@ pub enum Details {
         /// `MXTrain` or `MXTune`.
         job_mode: Option<String>,
     },
-    /// Nothing.
     None,
 }
 
-impl LegacyKind for PyTorchJob {
-    fn framework() -> &'static Framework {
-        &framework::PYTORCH
-    }
+macro_rules! legacy_kinds {
+    ($($kind:ident $framework:ident |$job:ident| $details:expr;)*) => {$(
+        impl LegacyKind for $kind {
+            fn framework() -> &'static Framework {
+                &framework::$framework
+            }
 
-    fn details(&self) -> Details {
-        Details::PyTorch {
-            nproc_per_node: self.spec.nproc_per_node.clone(),
-            elastic: self.spec.elastic_policy.clone().map(Box::new),
+            fn details(&self) -> Details {
+                let $job = &self.spec;
+                $details
+            }
         }
-    }
+    )*};
 }
 
-impl LegacyKind for TFJob {
-    fn framework() -> &'static Framework {
-        &framework::TENSORFLOW
-    }
-
-    fn details(&self) -> Details {
-        Details::TensorFlow {
-            success_policy: self.spec.success_policy.clone().unwrap_or_default(),
-            dynamic_worker: self.spec.enable_dynamic_worker.unwrap_or(false),
-        }
-    }
-}
-
-impl LegacyKind for MPIJob {
-    fn framework() -> &'static Framework {
-        &framework::MPI
-    }
-
-    fn details(&self) -> Details {
-        Details::Mpi {
-            slots: self.spec.slots_per_worker.unwrap_or(1),
-            main_container: self.spec.main_container.clone(),
-            clean_pod_policy: self.spec.clean_pod_policy,
-        }
-    }
-}
-
-impl LegacyKind for XGBoostJob {
-    fn framework() -> &'static Framework {
-        &framework::XGBOOST
-    }
-
-    fn details(&self) -> Details {
-        Details::None
-    }
-}
-
-impl LegacyKind for PaddleJob {
-    fn framework() -> &'static Framework {
-        &framework::PADDLE
-    }
-
-    fn details(&self) -> Details {
-        Details::None
-    }
-}
-
-impl LegacyKind for MXJob {
-    fn framework() -> &'static Framework {
-        &framework::MXNET
-    }
-
-    fn details(&self) -> Details {
-        Details::MxNet {
-            job_mode: self.spec.job_mode.clone(),
-        }
-    }
-}
-
-impl LegacyKind for JAXJob {
-    fn framework() -> &'static Framework {
-        &framework::JAX
-    }
-
-    fn details(&self) -> Details {
-        Details::None
-    }
+legacy_kinds! {
+    PyTorchJob PYTORCH |job| Details::PyTorch {
+        nproc_per_node: job.nproc_per_node.clone(),
+        elastic: job.elastic_policy.clone().map(Box::new),
+    };
+    TFJob TENSORFLOW |job| Details::TensorFlow {
+        success_policy: job.success_policy.clone().unwrap_or_default(),
+        dynamic_worker: job.enable_dynamic_worker.unwrap_or(false),
+    };
+    MPIJob MPI |job| Details::Mpi {
+        slots: job.slots_per_worker.unwrap_or(1),
+        main_container: job.main_container.clone(),
+        clean_pod_policy: job.clean_pod_policy,
+    };
+    MXJob MXNET |job| Details::MxNet { job_mode: job.job_mode.clone() };
+    XGBoostJob XGBOOST |_job| Details::None;
+    PaddleJob PADDLE |_job| Details::None;
+    JAXJob JAX |_job| Details::None;
 }

@@ -14,7 +14,6 @@ use super::replica_job::{Replica, TrainingJob};
 use crate::TRAINER_CONTAINER;
 use crate::template::{env, env_from_completion_index, set_env};
 
-/// What a v1 job becomes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Migration {
     /// The objects to apply, in order: a TrainingRuntime where one is needed, and the TrainJob.

@@ -18,9 +18,7 @@ use crate::owner::owned_by;
 pub struct TrainingJob {
     /// Its row of the table.
     pub framework: &'static Framework,
-    /// Its name.
     pub name: String,
-    /// Its namespace.
     pub namespace: String,
     /// The reference by which its pods and Services belong to it.
     pub owner: Option<Vec<OwnerReference>>,
@@ -32,12 +30,10 @@ pub struct TrainingJob {
     pub details: Details,
 }
 
-/// The pods of one type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replica {
     /// The type, spelled as in the table.
     pub kind: &'static str,
-    /// How many.
     pub count: i32,
     /// What happens when one ends.
     pub restart_policy: RestartPolicy,
@@ -90,7 +86,6 @@ impl TrainingJob {
         self.replicas.iter().find(|replica| replica.kind == kind)
     }
 
-    /// How many pods the job has.
     pub fn total(&self) -> i32 {
         self.replicas.iter().map(|replica| replica.count).sum()
     }
@@ -169,7 +164,6 @@ impl TrainingJob {
             .map_or(self.framework.port, |port| port.container_port)
     }
 
-    /// The container that trains.
     pub fn main_container<'a>(&self, replica: &'a Replica) -> Option<&'a Container> {
         main_container(self.framework, &self.details, &replica.template)
     }

@@ -8,7 +8,6 @@ use super::kinds::{Details, LegacyKind};
 use super::replica_job::main_container;
 use crate::error::{FieldError, FieldErrors};
 
-/// Checks a job of any kind.
 pub(super) fn validate<K: LegacyKind>(
     framework: &'static Framework,
     job: &K,

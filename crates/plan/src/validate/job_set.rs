@@ -34,7 +34,6 @@ const PLACEMENT: [&str; 2] = [
 /// The most characters of a label's value, and of a manager's name.
 const LONGEST: usize = 63;
 
-/// Validates a JobSet.
 pub fn validate_job_set(set: &JobSet) -> Result<(), FieldErrors> {
     let mut check = Check {
         set,

@@ -1,14 +1,12 @@
 //! Volumes of a namespace.
 
-use k8s_openapi::api::core::v1::{
-    PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements,
-};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::{ListParams, ObjectMeta, PostParams};
 use kube::{Api, ResourceExt};
 
 use super::{Error, Result};
 use crate::context::Context;
+use crate::form::checkpoint::volume_claim;
 use crate::form::{name, quantity};
 use crate::identity::Caller;
 use crate::model::{Claim, ClaimRequest};
@@ -39,21 +37,11 @@ pub(crate) async fn create(
     Error::refuse(checks)?;
     let api: Api<PersistentVolumeClaim> =
         Api::namespaced(context.gate.client(caller), &request.namespace);
-    let claim = PersistentVolumeClaim {
-        metadata: ObjectMeta {
-            name: Some(request.name.clone()),
-            ..ObjectMeta::default()
-        },
-        spec: Some(PersistentVolumeClaimSpec {
-            access_modes: Some(vec!["ReadWriteMany".to_owned()]),
-            resources: Some(VolumeResourceRequirements {
-                requests: Some([("storage".to_owned(), Quantity(request.size.clone()))].into()),
-                ..VolumeResourceRequirements::default()
-            }),
-            ..PersistentVolumeClaimSpec::default()
-        }),
-        ..PersistentVolumeClaim::default()
+    let metadata = ObjectMeta {
+        name: Some(request.name.clone()),
+        ..ObjectMeta::default()
     };
+    let claim = volume_claim(metadata, "ReadWriteMany", &request.size);
     let made = api
         .create(&PostParams::default(), &claim)
         .await

@@ -16,13 +16,11 @@ use kube::{Api, ResourceExt};
 use crate::context::Context;
 use crate::world::Key;
 
-/// How often it is looked.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// So long before JobSet the TrainJob goes; half of its time for one that is kept shorter than twice this.
 const HEAD_START_SECONDS: i64 = 10;
 
-/// Runs until the context stops.
 pub(crate) async fn run(context: Arc<Context>) {
     let mut turn = tokio::time::interval(INTERVAL);
     turn.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -71,7 +69,6 @@ async fn delete(context: &Context, key: &Key, uid: &str) {
     }
 }
 
-/// The jobs whose time is over.
 fn expired(mirrors: &Mirrors, now: Timestamp) -> Vec<(Key, String)> {
     let jobs = mirrors.train_jobs.all().into_iter();
     let due = jobs.filter(|job| {

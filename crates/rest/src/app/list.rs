@@ -89,8 +89,15 @@ impl Sort {
     }
 }
 
+/// Every job that is looked at is asked all of a selector.
+const MOST_LABELS: usize = 100;
+
 /// Reads a label selector of equalities: `name=value`, `name!=value`, `name` and `!name`, with commas between.
 pub(crate) fn labels(text: &str) -> Result<Selector> {
+    if text.split(',').count() > MOST_LABELS {
+        let message = format!("must be at most {MOST_LABELS} labels");
+        return Err(Error::invalid("labels", message));
+    }
     let read = |part: &str| {
         let part = part.trim();
         let (expression, name) = if let Some((name, value)) = part.split_once("!=") {
@@ -163,7 +170,6 @@ pub(crate) async fn list(context: &Context, caller: &Caller, filter: &Filter) ->
     })
 }
 
-/// The jobs that are gone.
 fn archived(
     context: &Context,
     caller: &Caller,

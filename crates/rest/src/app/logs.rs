@@ -17,7 +17,7 @@ use kube::{Api, ResourceExt};
 use super::{Error, Result, jobs};
 use crate::context::Context;
 use crate::identity::{Access, Caller};
-use crate::logbook::{self, Query, recorder};
+use crate::logbook::{self, Most, Placed, Query, recorder};
 use crate::model::{LogLine, SearchResult};
 use crate::view::{Job, TRAINING_CONTAINERS};
 use crate::world::Key;
@@ -169,13 +169,15 @@ pub(crate) async fn download(
         move |state| async move {
             let (context, uid, attempts, mut index, mut from) = state;
             while let Some(attempt) = attempts.get(index) {
-                let lines = context.logbook.read(&uid, attempt, from, 5000)?;
-                let Some((last, _)) = lines.last() else {
+                let book = &context.logbook;
+                let (lines, _) = book.forwards(&uid, attempt, from, Most::lines(5000))?;
+                let Some(last) = lines.last() else {
                     (index, from) = (index + 1, 0);
                     continue;
                 };
-                from = *last;
-                let text = |(_, line): &(u64, LogLine)| {
+                from = last.end;
+                let text = |placed: &Placed| {
+                    let line = &placed.line;
                     if prefix {
                         format!("[{}] {}\n", line.worker, line.text)
                     } else {

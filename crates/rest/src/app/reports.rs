@@ -17,7 +17,6 @@ use crate::world::Key;
 /// Who writes the reports, to server-side apply; each report replaces the one before.
 const MANAGER: &str = "trainer-status";
 
-/// Why a report was not taken.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("the report needs a token that was made for this TrainJob")]

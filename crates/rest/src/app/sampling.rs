@@ -77,7 +77,6 @@ fn series(context: &Context, owner: &str) -> Result<UsageOverTime> {
     })
 }
 
-/// Measures until the context stops.
 pub(crate) async fn run(context: Arc<Context>) {
     let interval = Duration::from_secs(SAMPLE_SECONDS.unsigned_abs());
     let mut turns: u32 = 0;

@@ -24,7 +24,6 @@ use crate::stall::{self, Verdict};
 use crate::view::Job;
 use crate::world::Key;
 
-/// How often silences are measured.
 const LOOK: Duration = Duration::from_secs(2);
 /// How far the two looks at a job's stacks are apart.
 const APART: Duration = Duration::from_secs(3);
@@ -98,7 +97,6 @@ impl Stalls {
     }
 }
 
-/// Looks until the context stops.
 pub(crate) async fn run(context: Arc<Context>) {
     let mut turn = tokio::time::interval(LOOK);
     turn.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -150,7 +150,6 @@ pub(crate) async fn revoke(context: &Context, caller: &Caller, id: &str) -> Resu
     Ok(())
 }
 
-/// Removes every token of a user.
 pub(super) async fn revoke_all(context: &Context, user: &str) -> Result<()> {
     for secret in secrets_of(context, user).await? {
         let gone = secrets(context)
@@ -166,7 +165,6 @@ pub(super) async fn revoke_all(context: &Context, user: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whose tokens a request is about.
 fn whose(caller: &Caller, asked: Option<&str>) -> Result<String> {
     let user = asked.unwrap_or(&caller.user);
     if user != caller.user && !caller.is_admin() {

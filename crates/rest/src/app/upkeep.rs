@@ -18,13 +18,11 @@ use crate::context::Context;
 use crate::names;
 use crate::world::Key;
 
-/// How often it is looked.
 const INTERVAL: Duration = Duration::from_mins(5);
 
 /// An object younger than this may belong to a create that is under way.
 pub(super) const GRACE_SECONDS: i64 = 60;
 
-/// Runs until the context stops.
 pub(crate) async fn run(context: Arc<Context>) {
     let mut turn = tokio::time::interval(INTERVAL);
     loop {

@@ -23,7 +23,6 @@ use crate::names;
 pub(super) const TOKEN_NAMESPACE: &str = "kube-system";
 pub(super) const TOKEN_TYPE: &str = "astrago.io/token";
 
-/// Who the caller is.
 pub(crate) fn who_am_i(context: &Context, caller: &Caller) -> WhoAmI {
     WhoAmI {
         // What the form takes as `user_id`; names with colons it does not.

@@ -3,8 +3,6 @@
 //! The contract with training code is one variable, `CHECKPOINT_DIR`. Every node sees the same
 //! folder there, at every attempt. Behind it stands a claim of the job's own.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::{
     PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements,
 };
@@ -72,24 +70,29 @@ pub(super) fn claim(request: &JobRequest, name: &str) -> Option<PersistentVolume
         1 => "ReadWriteOnce",
         _ => "ReadWriteMany",
     };
+    let metadata = ObjectMeta {
+        name: Some(claim_name(name)),
+        namespace: Some(request.asked.namespace.clone()),
+        labels: Some(labels.into()),
+        ..ObjectMeta::default()
+    };
+    Some(volume_claim(metadata, mode, size))
+}
+
+pub(crate) fn volume_claim(metadata: ObjectMeta, mode: &str, size: &str) -> PersistentVolumeClaim {
     let size = ("storage".to_owned(), Quantity(size.to_owned()));
-    Some(PersistentVolumeClaim {
-        metadata: ObjectMeta {
-            name: Some(claim_name(name)),
-            namespace: Some(request.asked.namespace.clone()),
-            labels: Some(labels.into()),
-            ..ObjectMeta::default()
-        },
+    PersistentVolumeClaim {
+        metadata,
         spec: Some(PersistentVolumeClaimSpec {
             access_modes: Some(vec![mode.to_owned()]),
             resources: Some(VolumeResourceRequirements {
-                requests: Some(BTreeMap::from([size])),
+                requests: Some([size].into()),
                 ..VolumeResourceRequirements::default()
             }),
             ..PersistentVolumeClaimSpec::default()
         }),
         ..PersistentVolumeClaim::default()
-    })
+    }
 }
 
 /// The volume and its mount, as the pods of the job called `name` have them.

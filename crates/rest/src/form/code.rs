@@ -24,7 +24,6 @@ pub(crate) const SNAPSHOT_DRIVER: &str = "snapshots.astrago.io";
 /// Scripts that are started when nobody says which, the first that is there.
 const ENTRIES: [&str; 2] = ["train.py", "main.py"];
 
-/// Where the training code comes from.
 #[derive(Clone, Debug)]
 pub(crate) enum Code {
     /// The request has the text of `train.py`.

@@ -21,7 +21,6 @@ pub(super) const SCHEMA: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// Seconds between two measurements.
 pub(crate) const SAMPLE_SECONDS: i64 = 10;
 
 /// A series that is longer loses every second point, so that a month of training fits as an hour does.
@@ -30,7 +29,6 @@ const MOST_POINTS: i64 = 1440;
 /// How long measurements of machines are kept.
 const MACHINE_SECONDS: i64 = 24 * 3600;
 
-/// One measurement.
 pub(crate) struct Sample {
     /// A job's uid, or a machine by [`Sample::machine`].
     pub(crate) owner: String,

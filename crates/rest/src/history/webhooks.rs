@@ -81,7 +81,6 @@ impl History {
         })
     }
 
-    /// The webhooks of a namespace.
     pub(crate) fn webhooks(&self, namespace: &str) -> Result<Vec<Stored>> {
         self.with(|connection| {
             let mut statement = connection.prepare_cached(&format!(

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::points;
 use super::thinned::{Point, Thinned};
-use super::{Attempt, Logbook};
+use super::{Attempt, Logbook, Most};
 use crate::model::{LogLine, Metric, MetricPoint, Progress};
 use crate::progress::Reader;
 
@@ -50,7 +50,6 @@ impl Curves {
     }
 }
 
-/// A part of a curve.
 #[derive(Clone, Debug)]
 pub(crate) enum Range {
     Steps(f64, f64),
@@ -326,11 +325,11 @@ impl Logbook {
         let mut metrics = Metrics::default();
         let mut position = 0;
         loop {
-            let lines = self.read(uid, attempt, position, 10_000)?;
-            let Some((last, _)) = lines.last() else { break };
-            position = *last;
-            for (_, line) in &lines {
-                metrics.line(line, |name, point| {
+            let (lines, _) = self.forwards(uid, attempt, position, Most::lines(10_000))?;
+            let Some(last) = lines.last() else { break };
+            position = last.end;
+            for placed in &lines {
+                metrics.line(&placed.line, |name, point| {
                     if let Some(writer) = &mut writer {
                         writer.add(name, point);
                     }

@@ -11,20 +11,10 @@ use crate::model::{Headline, Metric};
 const VALUES: usize = 24;
 
 /// Names of what is set before the training, which is printed but does not move.
+#[rustfmt::skip]
 const SETTINGS: [&str; 13] = [
-    "lr",
-    "learning_rate",
-    "epoch",
-    "epochs",
-    "step",
-    "steps",
-    "seed",
-    "rank",
-    "world_size",
-    "worker",
-    "workers",
-    "node",
-    "nodes",
+    "lr", "learning_rate", "epoch", "epochs", "step", "steps", "seed", "rank", "world_size",
+    "worker", "workers", "node", "nodes",
 ];
 
 impl Logbook {

@@ -9,8 +9,30 @@ use jiff::Timestamp;
 use super::{Attempt, Logbook, line};
 use crate::model::LogLine;
 
-/// A piece has at most about so many bytes, however long its lines are.
-const MOST_BYTES: u64 = 4 << 20;
+/// A piece has at most about so many bytes, however long its lines are: it is held as long as nobody reads it.
+pub(super) const MOST_BYTES: u64 = 1 << 20;
+
+/// How much is read at once: at least one line, if there is one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Most {
+    pub(crate) lines: usize,
+    bytes: u64,
+}
+
+impl Most {
+    pub(crate) fn lines(lines: usize) -> Self {
+        Self {
+            lines,
+            bytes: MOST_BYTES,
+        }
+    }
+
+    /// The same for each of so many logs that are read together.
+    pub(crate) fn of_each(self, logs: usize) -> Self {
+        let bytes = self.bytes / (logs as u64).max(1);
+        Self { bytes, ..self }
+    }
+}
 
 /// A line with the bytes of the file that it takes.
 #[derive(Clone, Debug)]
@@ -32,7 +54,7 @@ impl Logbook {
         uid: &str,
         attempt: &Attempt,
         from: u64,
-        most: usize,
+        most: Most,
     ) -> io::Result<(Vec<Placed>, bool)> {
         let Some(mut file) = self.file(uid, attempt)? else {
             return Ok((Vec::new(), false));
@@ -42,7 +64,7 @@ impl Logbook {
         let mut lines = Vec::new();
         let mut start = from;
         let mut bytes = Vec::new();
-        while lines.len() < most && start - from < MOST_BYTES {
+        while lines.is_empty() || lines.len() < most.lines && start - from < most.bytes {
             bytes.clear();
             let read = reader.read_until(b'\n', &mut bytes)?;
             if bytes.last() != Some(&b'\n') {
@@ -65,25 +87,30 @@ impl Logbook {
         uid: &str,
         attempt: &Attempt,
         until: u64,
-        most: usize,
+        most: Most,
     ) -> io::Result<Vec<Placed>> {
         let Some(mut file) = self.file(uid, attempt)? else {
             return Ok(Vec::new());
         };
         let until = until.min(file.metadata()?.len());
         // Most lines are short; twice the guess until there are enough, or too much.
-        let mut window = (most as u64 + 1) * 128;
+        let mut window = ((most.lines as u64 + 1) * 128).min(most.bytes.max(1));
         loop {
             let from = until.saturating_sub(window);
             file.seek(SeekFrom::Start(from))?;
             let mut bytes = Vec::new();
             file.by_ref().take(until - from).read_to_end(&mut bytes)?;
             let lines = placed(attempt.worker, &bytes, from);
-            if lines.len() >= most || from == 0 || (window >= MOST_BYTES && !lines.is_empty()) {
-                let skip = lines.len().saturating_sub(most);
+            if lines.len() >= most.lines || from == 0 || (window >= most.bytes && !lines.is_empty())
+            {
+                let skip = lines.len().saturating_sub(most.lines);
                 return Ok(lines.into_iter().skip(skip).collect());
             }
-            window *= 2;
+            window = if lines.is_empty() {
+                window * 2
+            } else {
+                (window * 2).min(most.bytes)
+            };
         }
     }
 
@@ -144,7 +171,7 @@ impl Logbook {
             }
         }
         loop {
-            let (lines, more) = self.forwards(uid, attempt, low, 1000)?;
+            let (lines, more) = self.forwards(uid, attempt, low, Most::lines(1000))?;
             let reached = lines
                 .iter()
                 .find(|placed| placed.line.time.is_some_and(|at| at >= time));
@@ -246,17 +273,60 @@ mod tests {
     fn reading_back_and_forth_meets_at_the_same_place() {
         let (_folder, book, attempt) = book(1000);
         let end = book.length("u", &attempt);
-        let last = book.backwards("u", &attempt, end, 3).unwrap();
+        let last = book.backwards("u", &attempt, end, Most::lines(3)).unwrap();
         assert_eq!(texts(&last), ["line 997", "line 998", "line 999"]);
-        let before = book.backwards("u", &attempt, last[0].start, 2).unwrap();
+        let before = book
+            .backwards("u", &attempt, last[0].start, Most::lines(2))
+            .unwrap();
         assert_eq!(texts(&before), ["line 995", "line 996"]);
-        let (again, more) = book.forwards("u", &attempt, before[0].start, 3).unwrap();
+        let (again, more) = book
+            .forwards("u", &attempt, before[0].start, Most::lines(3))
+            .unwrap();
         assert_eq!(texts(&again), ["line 995", "line 996", "line 997"]);
         assert!(more);
-        let (rest, more) = book.forwards("u", &attempt, last[2].start, 3).unwrap();
+        let (rest, more) = book
+            .forwards("u", &attempt, last[2].start, Most::lines(3))
+            .unwrap();
         assert_eq!((texts(&rest), more), (vec!["line 999"], false));
-        let first = book.backwards("u", &attempt, again[0].start, 5000).unwrap();
+        let first = book
+            .backwards("u", &attempt, again[0].start, Most::lines(5000))
+            .unwrap();
         assert_eq!((first.len(), first[0].start), (995, 0));
+    }
+
+    #[test]
+    fn long_lines_are_read_in_pieces_that_have_an_end() {
+        let (_folder, book, attempt) = book(0);
+        let lines: String = (0..100)
+            .map(|n| format!("2025-11-05T13:{n:02}:00Z {}\n", "x".repeat(64 << 10)))
+            .collect();
+        std::fs::write(book.path("u", &attempt), &lines).unwrap();
+        let held = |read: &[Placed]| {
+            read.iter()
+                .map(|placed| placed.line.text.len())
+                .sum::<usize>()
+        };
+        let line = 65 << 10;
+        for (logs, most) in [(1, 1 << 20), (4, 256 << 10), (1000, 0)] {
+            let wanted = Most::lines(5000).of_each(logs);
+            let (mut from, mut count) = (0, 0);
+            loop {
+                let (read, more) = book.forwards("u", &attempt, from, wanted).unwrap();
+                assert!(held(&read) <= most + line, "{logs} logs, from {from}");
+                count += read.len();
+                from = read.last().map_or(from, |placed| placed.end);
+                if !more {
+                    break;
+                }
+            }
+            assert_eq!(count, 100, "{logs} logs");
+            let end = lines.len() as u64;
+            let read = book.backwards("u", &attempt, end, wanted).unwrap();
+            assert_eq!(read.last().map(|placed| placed.end), Some(end));
+            assert!(held(&read) <= 2 * (most + line), "{logs} logs, backwards");
+        }
+        let tail = book.tail("u", &attempt, 1000).unwrap();
+        assert!(tail.len() < 20, "{} lines", tail.len());
     }
 
     #[test]
@@ -265,11 +335,16 @@ mod tests {
         for n in [0, 1, 700, 2999] {
             let time = format!("2025-11-05T13:{:02}:{:02}Z", n / 60, n % 60);
             let place = book.place_of("u", &attempt, time.parse().unwrap()).unwrap();
-            let (found, _) = book.forwards("u", &attempt, place, 1).unwrap();
+            let (found, _) = book.forwards("u", &attempt, place, Most::lines(1)).unwrap();
             assert_eq!(texts(&found), [format!("line {n}")]);
         }
         let late = "2026-01-01T00:00:00Z".parse().unwrap();
         let place = book.place_of("u", &attempt, late).unwrap();
-        assert!(book.forwards("u", &attempt, place, 1).unwrap().0.is_empty());
+        assert!(
+            book.forwards("u", &attempt, place, Most::lines(1))
+                .unwrap()
+                .0
+                .is_empty()
+        );
     }
 }

@@ -50,7 +50,6 @@ const RETRY: Duration = Duration::from_millis(300);
 /// A log that could not be read or written for so long is closed as it is, once its container or its job is over.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(30);
 
-/// Runs until the context stops.
 pub(crate) async fn run(context: Arc<Context>) {
     // Apart, because records go to the disk and whoever follows a log waits for nothing but its lines.
     catch_up::sweep(&context);
@@ -227,7 +226,6 @@ pub(crate) fn started(job: &Job) -> Vec<(Attempt, Arc<Pod>)> {
         .collect()
 }
 
-/// Follows one attempt to its end.
 async fn record(context: &Context, uid: &str, attempt: &Attempt, pod: &Pod) {
     let book = &context.logbook;
     if let Some(key) = Key::of_training_job(pod) {

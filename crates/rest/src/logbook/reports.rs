@@ -18,7 +18,6 @@ use super::curves::{Curves, Gathered};
 use super::thinned::Point;
 use crate::world::Key;
 
-/// The reports of one job.
 pub(super) struct Reported {
     last: Option<Timestamp>,
     gathered: Gathered,

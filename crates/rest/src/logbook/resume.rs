@@ -12,7 +12,7 @@ use std::io;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Attempt, Logbook, line};
+use super::{Attempt, Logbook, Most, line};
 use crate::model::LogLine;
 
 /// Lines that are further apart than this are in order.
@@ -37,10 +37,8 @@ pub(super) enum Known {
     },
 }
 
-/// The last lines of a file.
 #[derive(Default)]
 pub(super) struct Recent {
-    /// The newest time in the file.
     newest: Option<Timestamp>,
     /// How often each line near the end occurs, by its digest.
     lines: HashMap<u64, usize>,
@@ -128,12 +126,12 @@ impl Recent {
 impl Logbook {
     /// Which lines of an attempt are in its file, which has so many.
     pub(super) fn known(&self, uid: &str, attempt: &Attempt, lines: usize) -> io::Result<Known> {
-        let (beginning, _) = self.forwards(uid, attempt, 0, 1)?;
+        let (beginning, _) = self.forwards(uid, attempt, 0, Most::lines(1))?;
         let Some(first) = beginning.first() else {
             return Ok(Known::None);
         };
         let length = self.length(uid, attempt);
-        let last = self.backwards(uid, attempt, length, BATCH)?;
+        let last = self.backwards(uid, attempt, length, Most::lines(BATCH))?;
         let newest = last.iter().filter_map(|placed| placed.line.time).max();
         let mut recent = Recent {
             newest,
@@ -145,7 +143,7 @@ impl Logbook {
             None => last.first().map_or(0, |placed| placed.start),
         };
         loop {
-            let (some, more) = self.forwards(uid, attempt, from, BATCH)?;
+            let (some, more) = self.forwards(uid, attempt, from, Most::lines(BATCH))?;
             for placed in &some {
                 *recent.lines.entry(digest(&placed.line)).or_default() += 1;
                 from = placed.end;

@@ -11,6 +11,9 @@ use regex::bytes::{Regex, RegexBuilder};
 use super::{Attempt, Logbook};
 use crate::model::{SearchHit, SearchResult};
 
+/// The most bytes of lines in a result, however long they are and however often one is near a hit.
+const MOST_BYTES: usize = 4 << 20;
+
 /// What is looked for.
 pub(crate) enum Query {
     /// These very letters.
@@ -73,6 +76,7 @@ fn search_one(
     let mut bytes = Vec::new();
     let mut number = 0;
     let mut end = 0;
+    let mut held: usize = result.hits.iter().map(size).sum();
     loop {
         bytes.clear();
         let read = reader.read_until(b'\n', &mut bytes)?;
@@ -105,15 +109,16 @@ fn search_one(
         for hit in result.hits[first..].iter_mut().rev().take(context + 1) {
             if hit.line < number && number <= hit.line + context {
                 hit.after.push(line.text.clone());
+                held += line.text.len();
             }
         }
         if found {
-            if result.hits.len() >= limit {
+            if result.hits.len() >= limit || held >= MOST_BYTES {
                 result.truncated = true;
                 return Ok(());
             }
             let before: Vec<String> = before.iter().cloned().collect();
-            result.hits.push(SearchHit {
+            let hit = SearchHit {
                 worker: attempt.worker,
                 line: number,
                 place: format!("{}:{}:{offset}", attempt.worker, attempt.id),
@@ -121,7 +126,9 @@ fn search_one(
                 text: line.text.clone(),
                 before,
                 after: Vec::new(),
-            });
+            };
+            held += size(&hit);
+            result.hits.push(hit);
         }
         if context > 0 {
             if before.len() == context {
@@ -130,6 +137,11 @@ fn search_one(
             before.push_back(line.text);
         }
     }
+}
+
+fn size(hit: &SearchHit) -> usize {
+    let around = hit.before.iter().chain(&hit.after);
+    hit.text.len() + around.map(String::len).sum::<usize>()
 }
 
 /// The text as a terminal shows it: colours in the middle of a word must not hide the word.
@@ -215,6 +227,21 @@ mod tests {
         )
         .unwrap();
         assert!(none.hits.is_empty());
+    }
+
+    #[test]
+    fn long_lines_that_are_found_have_an_end() {
+        let (_folder, book) = book();
+        let lines = format!("2025-11-05T13:00:00Z {}\n", "x".repeat(64 << 10)).repeat(300);
+        std::fs::write(book.path("u", &Attempt::of_test(0, 1, 0)), lines).unwrap();
+        let query = Query::Plain("x".to_owned());
+        let result = search(&book, "u", &book.attempts("u"), &query, 20, 1000).unwrap();
+        let held: usize = result.hits.iter().map(size).sum();
+        // The last hit comes with what is around it.
+        assert!(
+            result.truncated && held < MOST_BYTES + (42 * 65 << 10),
+            "{held}"
+        );
     }
 
     #[test]

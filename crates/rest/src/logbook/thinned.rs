@@ -6,7 +6,6 @@
 
 use jiff::Timestamp;
 
-/// A value of a curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Point {
     pub(super) time: Timestamp,

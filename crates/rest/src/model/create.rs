@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 use utoipa::ToSchema;
 
 /// A request for a training job, in either form of the API: sizes stand nested in `config` (form A) or flat (form B).
 ///
 /// The schema that is made of this type is also what bodies are held against (`form::typed`): kinds, bounds where
 /// both are given, and which fields there are. A string of the format `quantity` may be written as a number.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateRequest {
@@ -20,81 +22,58 @@ pub struct CreateRequest {
     #[schema(example = "pytorch")]
     pub framework: String,
     /// The text of `train.py`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "print('training')")]
     pub training_code: Option<String>,
     /// The digest of a folder that was uploaded to `/api/snapshots`, instead of `training_code`. It
     /// appears at `/workspace/scripts`, which is also where the command starts.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")]
     pub snapshot: Option<String>,
     /// The script of the snapshot to start; otherwise `train.py` or `main.py`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub entry: Option<String>,
     /// Where a snapshot comes from, to be shown with the job.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub git_repository: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub git_branch: Option<String>,
     /// A branch, tag or full commit, instead of `git_branch`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub git_revision: Option<String>,
     /// How many commits of history; 0 for all, otherwise 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 1_000_000)]
     pub git_depth: Option<i64>,
     /// The Secret for a private repository: `username` and `password` (or a token), or `ssh-privatekey`
     /// and `known_hosts`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub git_secret: Option<String>,
     /// A line for the shell, instead of the command that the server makes of the script, `arguments` and
     /// `nproc_per_node`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// Arguments of the script, each as it stands. Only without `command`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
     /// How many processes torchrun starts on each node. Only with pytorch, and without `command`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 256)]
     pub nproc_per_node: Option<i64>,
     /// A name of your choice; otherwise `{user_id}-job-{time}`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// A runtime other than the framework's own.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<SizesOfNode>,
     /// At most 1000, unless the administrator has set another limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub num_nodes: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "quantity")]
     pub cpu_request: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "quantity")]
     pub cpu_limit: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "quantity")]
     pub memory_request: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "quantity")]
     pub memory_limit: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 1024)]
     pub gpu_count: Option<i64>,
     /// Cores of a launcher that starts the nodes and does not train, as Horovod has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "quantity", example = "1")]
     pub launcher_cpu: Option<String>,
     /// Memory of such a launcher.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "quantity", example = "2Gi")]
     pub launcher_memory: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -103,41 +82,32 @@ pub struct CreateRequest {
     pub volumes: Vec<VolumeRequest>,
     /// Gives the job a volume that is kept over restarts and removed with the job, and names it to
     /// the code as `CHECKPOINT_DIR`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<bool>,
     /// How large that volume may become; otherwise 10Gi.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "quantity", example = "10Gi")]
     pub checkpoint_size: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub node_selector: BTreeMap<String, String>,
     /// How often the whole job may be restarted; otherwise the runtime decides.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 1000)]
     pub max_restarts: Option<i64>,
     /// `transient`, as without it: a failure that no further attempt can heal, such as a missing module, ends the job.
     /// `all`: restarts after any failure.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "transient")]
     pub retry: Option<String>,
     /// Ends the job as failed after this many seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 31_536_000)]
     pub deadline_seconds: Option<i64>,
     /// Deletes the job this many seconds after its end; otherwise the runtime decides.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 31_536_000)]
     pub ttl_seconds_after_finished: Option<i64>,
     /// Higher goes first in the queue.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = -1_000_000_000, maximum = 1_000_000_000)]
     pub priority: Option<i64>,
     /// The job that this one repeats, as `namespace/name`, to be shown with both.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "user-123/first-try")]
     pub origin: Option<String>,
     /// Creates the job without starting it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
 }
 
@@ -150,17 +120,15 @@ pub struct Source {
 }
 
 /// The sizes of form A; each is request and limit.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SizesOfNode {
     #[schema(minimum = 1, example = 2)]
     pub num_nodes: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 1024)]
     pub gpu_per_node: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "quantity", example = "4")]
     pub cpu_per_node: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "quantity", example = "16Gi")]
     pub memory_per_node: Option<String>,
 }
@@ -175,20 +143,17 @@ pub struct EnvVar {
 }
 
 /// A volume: exactly one of `pvc`, `configMap`, `hostPath` and `memory`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeRequest {
     pub name: String,
     /// The name of a PersistentVolumeClaim.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pvc: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub config_map: Option<String>,
     /// A folder of the machine, where the administrator allows it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub host_path: Option<String>,
     /// The size of a folder in memory, as `/dev/shm` needs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "quantity")]
     pub memory: Option<String>,
     pub mount_path: String,

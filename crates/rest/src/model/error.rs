@@ -1,6 +1,7 @@
 //! How an error looks to a client.
 
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use super::Cause;
 use super::refusal::Refusal;
@@ -12,6 +13,7 @@ pub struct ErrorBody {
     pub error: ErrorDetail,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ErrorDetail {
     /// A stable word for programs, such as `invalid_request` or `not_found`.
@@ -23,10 +25,8 @@ pub struct ErrorDetail {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<FieldError>,
     /// What to do about it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// Finds the cause of an internal error in the server's log.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
 }
 

@@ -41,7 +41,19 @@ pub struct Deleted {
 
 /// Where a job stands.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    strum::IntoStaticStr,
+    strum::VariantArray,
 )]
 pub enum JobState {
     /// Waiting for room, or starting.
@@ -55,24 +67,8 @@ pub enum JobState {
 }
 
 impl JobState {
-    pub const ALL: [Self; 6] = [
-        Self::Pending,
-        Self::Running,
-        Self::Restarting,
-        Self::Suspended,
-        Self::Complete,
-        Self::Failed,
-    ];
-
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Running => "Running",
-            Self::Restarting => "Restarting",
-            Self::Suspended => "Suspended",
-            Self::Complete => "Complete",
-            Self::Failed => "Failed",
-        }
+        self.into()
     }
 
     pub fn is_finished(self) -> bool {

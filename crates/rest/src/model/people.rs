@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 use utoipa::ToSchema;
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -75,17 +76,16 @@ pub struct Token {
     pub current: bool,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewToken {
     #[schema(example = "laptop", min_length = 1, max_length = 63)]
     pub name: String,
     /// From now; without it the token does not expire.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 60, maximum = 315_360_000)]
     pub expires_in_seconds: Option<i64>,
     /// Somebody else, for administrators.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
 }
 

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 use utoipa::ToSchema;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -34,6 +35,7 @@ pub enum StacksProblem {
 }
 
 /// A process, with ids as its container has them.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProcessStacks {
     pub pid: u32,
@@ -43,29 +45,23 @@ pub struct ProcessStacks {
     pub state: String,
     pub cpu_milliseconds: u64,
     /// The rank that it trains as; none for launchers, data loaders and the like.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
     /// The kernel's call that its first thread is in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_call: Option<String>,
     /// The function of the kernel that it waits in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_channel: Option<String>,
     /// The version of Python that it runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub python: Option<String>,
     /// Threads that run Python, the first one of the process first.
     pub threads: Vec<ThreadStack>,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ThreadStack {
     /// Pythons before 3.11 do not tell.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// The function that runs first, its callers below.
     pub frames: Vec<StackFrame>,

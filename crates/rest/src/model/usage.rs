@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 use utoipa::ToSchema;
 
 /// Measurements over time, one series per node of a job, or one for a machine.
@@ -19,6 +20,7 @@ pub struct UsageSeries {
     pub points: Vec<UsagePoint>,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct UsagePoint {
     pub time: Timestamp,
@@ -27,9 +29,7 @@ pub struct UsagePoint {
     /// In bytes.
     pub memory: i64,
     /// How busy the GPUs were, in whole GPUs, where that is measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<f64>,
     /// In bytes, where that is measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_memory: Option<i64>,
 }

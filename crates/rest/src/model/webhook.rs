@@ -5,8 +5,21 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// What can be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    strum::IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum WebhookEvent {
     Completed,
     Failed,
@@ -17,12 +30,7 @@ pub enum WebhookEvent {
 
 impl WebhookEvent {
     pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Restarted => "restarted",
-            Self::Test => "test",
-        }
+        self.into()
     }
 }
 

@@ -53,7 +53,6 @@ struct Key {
 }
 
 impl Keys {
-    /// Checks the signature of a token.
     pub(super) async fn verify(
         &self,
         client: &reqwest::Client,

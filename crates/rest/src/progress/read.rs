@@ -10,43 +10,12 @@ use super::Reading;
 const LONGEST: usize = 2000;
 
 /// Words that are a position and not a metric, or that say how training was set up.
+#[rustfmt::skip]
 const NOT_METRICS: [&str; 36] = [
-    "epoch",
-    "epochs",
-    "step",
-    "steps",
-    "batch",
-    "iter",
-    "iteration",
-    "iterations",
-    "global_step",
-    "rank",
-    "world",
-    "port",
-    "pid",
-    "v_num",
-    "seed",
-    "worker",
-    "workers",
-    "replicas",
-    "device",
-    "devices",
-    "eta",
-    "num",
-    "line",
-    "version",
-    "node",
-    "nodes",
-    "nnodes",
-    "nproc",
-    "gpu",
-    "gpus",
-    "cpu",
-    "cpus",
-    "threads",
-    "host",
-    "id",
-    "timeout",
+    "epoch", "epochs", "step", "steps", "batch", "iter", "iteration", "iterations", "global_step",
+    "rank", "world", "port", "pid", "v_num", "seed", "worker", "workers", "replicas", "device",
+    "devices", "eta", "num", "line", "version", "node", "nodes", "nnodes", "nproc", "gpu", "gpus",
+    "cpu", "cpus", "threads", "host", "id", "timeout",
 ];
 
 /// How names of settings and files begin or end.
@@ -59,29 +28,11 @@ const FILE_ENDS: [&str; 10] = [
 ];
 
 /// What training comes to, as the last word of a metric's name. A learning rate alone is a setting.
+#[rustfmt::skip]
 const RESULTS: [&str; 22] = [
-    "loss",
-    "acc",
-    "accuracy",
-    "perplexity",
-    "ppl",
-    "f1",
-    "auc",
-    "mae",
-    "mse",
-    "rmse",
-    "error",
-    "logloss",
-    "mlogloss",
-    "merror",
-    "precision",
-    "recall",
-    "bleu",
-    "iou",
-    "reward",
-    "wer",
-    "mape",
-    "ndcg",
+    "loss", "acc", "accuracy", "perplexity", "ppl", "f1", "auc", "mae", "mse", "rmse", "error",
+    "logloss", "mlogloss", "merror", "precision", "recall", "bleu", "iou", "reward", "wer",
+    "mape", "ndcg",
 ];
 
 fn regex(pattern: &str) -> Regex {

@@ -8,7 +8,6 @@ use axum::extract::Request;
 use axum::response::Response;
 use hyper::upgrade::OnUpgrade;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::app::Error;
 use crate::app::connect::{self, Wanted};
@@ -19,10 +18,7 @@ use crate::extract::{self, OfJob, Parameters};
 use crate::model::{ErrorBody, JobStacks};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
-    OpenApiRouter::new()
-        .routes(routes!(exec))
-        .routes(routes!(port_forward))
-        .routes(routes!(stacks))
+    handlers!(exec; port_forward; stacks)
 }
 
 /// Run a program in a worker's container. A WebSocket with Kubernetes' subprotocol `v5.channel.k8s.io`; `command` is
@@ -94,9 +90,9 @@ async fn stacks(
     parameters: Parameters,
 ) -> Result<Answer<JobStacks>> {
     let worker = parameters.integer("worker", 0..=i64::from(i32::MAX))?;
-    Ok(Answer(
-        stacks::of_job(&context, &caller, &key, worker).await?,
-    ))
+    stacks::of_job(&context, &caller, &key, worker)
+        .await
+        .map(Answer)
 }
 
 async fn open(

@@ -6,9 +6,10 @@ use axum::Json as Answer;
 use axum::http::HeaderMap;
 use jiff::Timestamp;
 use serde_json::Value;
+use strum::VariantArray as _;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
+use super::count;
 use crate::app::list::{Filter, Group, Sort, labels};
 use crate::app::{self, Error};
 use crate::context::Context;
@@ -21,23 +22,8 @@ use crate::model::{
 };
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
-    OpenApiRouter::new()
-        .routes(routes!(create))
-        .routes(routes!(status))
-        .routes(routes!(delete))
-        .routes(routes!(list))
-        .routes(routes!(show))
-        .routes(routes!(suspend))
-        .routes(routes!(resume))
-        .routes(routes!(restart))
-        .routes(routes!(set_notes))
-        .routes(routes!(events))
-        .routes(routes!(metrics))
-        .routes(routes!(usage))
-        .routes(routes!(manifest))
-        .routes(routes!(clone))
-        .routes(routes!(preview))
-        .routes(routes!(fit))
+    handlers!(create; status; delete; list; show; suspend; resume; restart; set_notes; events;
+        metrics; usage; manifest; clone; preview; fit)
 }
 
 /// Create a training job, in either form.
@@ -52,9 +38,9 @@ async fn create(
     let key = headers
         .get("idempotency-key")
         .map(|value| value.to_str().unwrap_or_default());
-    Ok(Answer(
-        app::create::create(&context, &caller, &body, key).await?,
-    ))
+    app::create::create(&context, &caller, &body, key)
+        .await
+        .map(Answer)
 }
 
 /// The state of a job.
@@ -78,9 +64,9 @@ async fn delete(OfJob(context, caller, key): OfJob) -> Result<Answer<Deleted>> {
     params(("name" = String, Path), ("namespace" = Option<String>, Query)),
     responses((status = 200, body = JobStatus), (status = "4XX", body = ErrorBody)))]
 async fn suspend(OfJob(context, caller, key): OfJob) -> Result<Answer<JobStatus>> {
-    Ok(Answer(
-        app::jobs::suspend(&context, &caller, &key, true).await?,
-    ))
+    app::jobs::suspend(&context, &caller, &key, true)
+        .await
+        .map(Answer)
 }
 
 /// Let a held job go on.
@@ -88,9 +74,9 @@ async fn suspend(OfJob(context, caller, key): OfJob) -> Result<Answer<JobStatus>
     params(("name" = String, Path), ("namespace" = Option<String>, Query)),
     responses((status = 200, body = JobStatus), (status = "4XX", body = ErrorBody)))]
 async fn resume(OfJob(context, caller, key): OfJob) -> Result<Answer<JobStatus>> {
-    Ok(Answer(
-        app::jobs::suspend(&context, &caller, &key, false).await?,
-    ))
+    app::jobs::suspend(&context, &caller, &key, false)
+        .await
+        .map(Answer)
 }
 
 /// All jobs that the caller may see.
@@ -112,25 +98,22 @@ async fn resume(OfJob(context, caller, key): OfJob) -> Result<Answer<JobStatus>>
         ("archived" = Option<bool>, Query, description = "With jobs that are gone")),
     responses((status = 200, body = JobList), (status = "4XX", body = ErrorBody)))]
 async fn list(Call(context, caller): Call, parameters: Parameters) -> Result<Answer<JobList>> {
-    Ok(Answer(
-        app::list::list(&context, &caller, &filter(&parameters)?).await?,
-    ))
+    app::list::list(&context, &caller, &filter(&parameters)?)
+        .await
+        .map(Answer)
 }
 
 fn filter(parameters: &Parameters) -> Result<Filter> {
     let text = |name: &str| parameters.text(name).map(str::to_owned);
     let state = parameters.text("state").map(|text| {
-        let known = JobState::ALL
-            .into_iter()
+        let known = JobState::VARIANTS
+            .iter()
+            .copied()
             .find(|state| state.as_str().eq_ignore_ascii_case(text));
-        let all = JobState::ALL.map(JobState::as_str).join(", ");
+        let all = JobState::VARIANTS.iter().map(|state| state.as_str());
+        let all = all.collect::<Vec<_>>().join(", ");
         known.ok_or_else(|| Error::invalid("state", format!("must be one of {all}, not {text:?}")))
     });
-    let number = |value: Option<i64>, default| {
-        value
-            .and_then(|value| usize::try_from(value).ok())
-            .unwrap_or(default)
-    };
     Ok(Filter {
         namespace: text("namespace"),
         state: state.transpose()?,
@@ -151,8 +134,8 @@ fn filter(parameters: &Parameters) -> Result<Filter> {
             .map(Sort::parse)
             .transpose()?
             .unwrap_or_default(),
-        page: number(parameters.integer("page", 0..=1_000_000_000)?, 0),
-        limit: number(parameters.integer("limit", 1..=1000)?, 50),
+        page: count(parameters, "page", 0..=1_000_000_000, 0)?,
+        limit: count(parameters, "limit", 1..=1000, 50)?,
         archived: parameters.flag("archived")?,
     })
 }
@@ -173,9 +156,9 @@ async fn set_notes(
     OfJob(context, caller, key): OfJob,
     Json(body): Json<Notes>,
 ) -> Result<Answer<Notes>> {
-    Ok(Answer(
-        app::notes::set(&context, &caller, &key, &body).await?,
-    ))
+    app::notes::set(&context, &caller, &key, &body)
+        .await
+        .map(Answer)
 }
 
 /// Start a job again, as a new job with the same code and settings.
@@ -210,8 +193,7 @@ async fn metrics(
     OfJob(context, caller, key): OfJob,
     parameters: Parameters,
 ) -> Result<Answer<Vec<Metric>>> {
-    let points = parameters.integer("points", 10..=5000)?;
-    let points = points.map_or(POINTS, |points| usize::try_from(points).unwrap_or(POINTS));
+    let points = count(&parameters, "points", 10..=5000, POINTS)?;
     let range = range(&parameters)?;
     let uid = app::logs::uid(&context, &caller, &key, None).await?;
     // Reading millions of points takes its time.
@@ -249,9 +231,9 @@ fn range(parameters: &Parameters) -> Result<Option<Range>> {
     params(("name" = String, Path), ("namespace" = Option<String>, Query)),
     responses((status = 200, body = UsageOverTime), (status = "4XX", body = ErrorBody)))]
 async fn usage(OfJob(context, caller, key): OfJob) -> Result<Answer<UsageOverTime>> {
-    Ok(Answer(
-        app::sampling::of_job(&context, &caller, &key).await?,
-    ))
+    app::sampling::of_job(&context, &caller, &key)
+        .await
+        .map(Answer)
 }
 
 /// The TrainJob as YAML, ready for `kubectl apply`.

@@ -10,8 +10,8 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use futures::{Stream, StreamExt, TryStreamExt};
 use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
+use super::count;
 use crate::app::Error;
 use crate::app::logs::page::{self, Where};
 use crate::app::logs::stream::Position;
@@ -22,13 +22,7 @@ use crate::extract::{OfJob, Parameters};
 use crate::model::{ErrorBody, LogAttempt, LogLines, LogPage, SearchResult, WorkerLogs};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
-    OpenApiRouter::new()
-        .routes(routes!(worker))
-        .routes(routes!(merged))
-        .routes(routes!(page))
-        .routes(routes!(attempts))
-        .routes(routes!(search))
-        .routes(routes!(download))
+    handlers!(worker; merged; page; attempts; search; download)
 }
 
 /// One worker's log.
@@ -187,9 +181,9 @@ async fn page(
     };
     let wanted = page::Wanted {
         worker: parameters.integer("worker", 0..=i64::from(i32::MAX))?,
-        back: count(parameters.integer("attempt", 0..=1_000_000)?, 0),
+        back: count(&parameters, "attempt", 0..=1_000_000, 0)?,
         at,
-        limit: count(parameters.integer("limit", 1..=5000)?, 1000),
+        limit: count(&parameters, "limit", 1..=5000, 1000)?,
     };
     Ok(Answer(page::page(&context, &caller, &key, wanted).await?))
 }
@@ -225,13 +219,13 @@ async fn search(
             .ok_or_else(|| Error::invalid("q", "is required"))?
             .to_owned(),
         regex: parameters.flag("regex")?,
-        context: count(parameters.integer("context", 0..=20)?, 0),
-        limit: count(parameters.integer("limit", 1..=1000)?, 100),
-        back: count(parameters.integer("attempt", 0..=1_000_000)?, 0),
+        context: count(&parameters, "context", 0..=20, 0)?,
+        limit: count(&parameters, "limit", 1..=1000, 100)?,
+        back: count(&parameters, "attempt", 0..=1_000_000, 0)?,
     };
-    Ok(Answer(
-        logs::find(&context, &caller, &key, worker, wanted).await?,
-    ))
+    logs::find(&context, &caller, &key, worker, wanted)
+        .await
+        .map(Answer)
 }
 
 /// The log as a text file.
@@ -249,7 +243,7 @@ async fn download(
 ) -> Result<([(HeaderName, String); 2], Body)> {
     let worker = parameters.integer("worker", 0..=i64::from(i32::MAX))?;
     let previous = usize::from(parameters.flag("previous")?);
-    let back = count(parameters.integer("attempt", 0..=1_000_000)?, previous);
+    let back = count(&parameters, "attempt", 0..=1_000_000, previous)?;
     let lines = logs::download(&context, &caller, &key, worker, back).await?;
     let file = format!(
         "attachment; filename=\"{}.log\"",
@@ -260,12 +254,6 @@ async fn download(
         (CONTENT_DISPOSITION, file),
     ];
     Ok((headers, Body::from_stream(lines)))
-}
-
-fn count(value: Option<i64>, default: usize) -> usize {
-    value
-        .and_then(|value| usize::try_from(value).ok())
-        .unwrap_or(default)
 }
 
 fn selection(parameters: &Parameters) -> Result<Selection> {

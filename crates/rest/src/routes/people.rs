@@ -8,7 +8,6 @@ use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, HeaderName};
 use serde_json::{Value, json};
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::app::{Error, users};
 use crate::context::{Authentication, Context};
@@ -19,12 +18,7 @@ use crate::model::{Audit, CreatedUser, ErrorBody, NewUser, SignIn, SignInMethods
 use crate::oidc::Oidc;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
-    OpenApiRouter::new()
-        .routes(routes!(who_am_i))
-        .routes(routes!(methods, sign_in, sign_out))
-        .routes(routes!(list, add))
-        .routes(routes!(remove))
-        .routes(routes!(audit))
+    handlers!(who_am_i; methods, sign_in, sign_out; list, add; remove; audit)
 }
 
 /// Who the caller is.
@@ -137,12 +131,9 @@ async fn audit(Call(context, caller): Call, parameters: Parameters) -> Result<An
         .gate
         .demand(&caller, &Access::core("list", "secrets", ""))
         .await?;
-    let limit = parameters
-        .integer("limit", 1..=10_000)?
-        .and_then(|limit| usize::try_from(limit).ok());
-    let items = context
-        .history
-        .audit_trail(limit.unwrap_or(200))
-        .map_err(Error::disk)?;
-    Ok(Answer(Audit { items }))
+    let limit = super::count(&parameters, "limit", 1..=10_000, 200)?;
+    let items = context.history.audit_trail(limit);
+    items
+        .map_err(Error::disk)
+        .map(|items| Answer(Audit { items }))
 }

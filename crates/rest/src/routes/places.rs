@@ -8,7 +8,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::app::{self, Error, apply, sampling};
 use crate::context::Context;
@@ -22,24 +21,9 @@ use crate::model::{
 };
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
-    OpenApiRouter::new()
-        .routes(routes!(nodes))
-        .routes(routes!(machine_usage))
-        .routes(routes!(queue))
-        .routes(routes!(priorities))
-        .routes(routes!(runtimes))
-        .routes(routes!(runtime))
-        .routes(routes!(runtime_manifest))
-        .routes(routes!(copy_runtime))
-        .routes(routes!(set_max_restarts))
-        .routes(routes!(namespaces, create_namespace))
-        .routes(routes!(quota, set_quota))
-        .routes(routes!(claims, create_claim))
-        .routes(routes!(secrets, put_secret))
-        .routes(routes!(apply_object))
-        .routes(routes!(cluster))
-        .routes(routes!(version))
-        .routes(routes!(prometheus))
+    handlers!(nodes; machine_usage; queue; priorities; runtimes; runtime; runtime_manifest;
+        copy_runtime; set_max_restarts; namespaces, create_namespace; quota, set_quota;
+        claims, create_claim; secrets, put_secret; apply_object; cluster; version; prometheus)
 }
 
 /// The machines and what runs on them.
@@ -56,9 +40,9 @@ async fn machine_usage(
     Call(context, caller): Call,
     Name(name): Name,
 ) -> Result<Answer<UsageOverTime>> {
-    Ok(Answer(
-        sampling::of_machine(&context, &caller, &name).await?,
-    ))
+    sampling::of_machine(&context, &caller, &name)
+        .await
+        .map(Answer)
 }
 
 /// The priorities that jobs can have, the highest first.
@@ -106,9 +90,9 @@ async fn copy_runtime(
     Name(name): Name,
     Json(body): Json<NewRuntime>,
 ) -> Result<Answer<Runtime>> {
-    Ok(Answer(
-        app::runtimes::copy(&context, &caller, &name, &body.name).await?,
-    ))
+    app::runtimes::copy(&context, &caller, &name, &body.name)
+        .await
+        .map(Answer)
 }
 
 /// How often jobs are restarted.
@@ -130,9 +114,9 @@ async fn set_max_restarts(
     if !(0..=1000).contains(&body.max_restarts) {
         return Err(Error::invalid("max_restarts", "must be between 0 and 1000"));
     }
-    Ok(Answer(
-        app::runtimes::set_max_restarts(&context, &caller, &name, body.max_restarts).await?,
-    ))
+    app::runtimes::set_max_restarts(&context, &caller, &name, body.max_restarts)
+        .await
+        .map(Answer)
 }
 
 /// The namespaces that the caller may see.
@@ -169,9 +153,9 @@ async fn set_quota(
     Name(name): Name,
     Json(quota): Json<Quota>,
 ) -> Result<Answer<Quota>> {
-    Ok(Answer(
-        app::quotas::set(&context, &caller, &name, &quota).await?,
-    ))
+    app::quotas::set(&context, &caller, &name, &quota)
+        .await
+        .map(Answer)
 }
 
 /// The volumes of a namespace.
@@ -179,9 +163,9 @@ async fn set_quota(
     responses((status = 200, body = Vec<Claim>), (status = "4XX", body = ErrorBody)))]
 async fn claims(Call(context, caller): Call, parameters: Parameters) -> Result<Answer<Vec<Claim>>> {
     let namespace = parameters.namespace(&caller)?;
-    Ok(Answer(
-        app::claims::list(&context, &caller, &namespace).await?,
-    ))
+    app::claims::list(&context, &caller, &namespace)
+        .await
+        .map(Answer)
 }
 
 /// Create a volume.
@@ -191,9 +175,9 @@ async fn create_claim(
     Call(context, caller): Call,
     Json(request): Json<ClaimRequest>,
 ) -> Result<Answer<Claim>> {
-    Ok(Answer(
-        app::claims::create(&context, &caller, &request).await?,
-    ))
+    app::claims::create(&context, &caller, &request)
+        .await
+        .map(Answer)
 }
 
 /// The secrets of a namespace, without their values.
@@ -204,9 +188,9 @@ async fn secrets(
     parameters: Parameters,
 ) -> Result<Answer<Vec<SecretInfo>>> {
     let namespace = parameters.namespace(&caller)?;
-    Ok(Answer(
-        app::secrets::list(&context, &caller, &namespace).await?,
-    ))
+    app::secrets::list(&context, &caller, &namespace)
+        .await
+        .map(Answer)
 }
 
 /// Write a secret; its values cannot be read back.
@@ -216,9 +200,9 @@ async fn put_secret(
     Call(context, caller): Call,
     Json(request): Json<SecretRequest>,
 ) -> Result<Answer<SecretInfo>> {
-    Ok(Answer(
-        app::secrets::put(&context, &caller, &request).await?,
-    ))
+    app::secrets::put(&context, &caller, &request)
+        .await
+        .map(Answer)
 }
 
 /// Create or change a Kubernetes object, as `kubectl apply --server-side` does.
@@ -231,9 +215,9 @@ async fn apply_object(
     Json(object): Json<Value>,
 ) -> Result<Answer<Value>> {
     let namespace = parameters.text("namespace").unwrap_or("default");
-    Ok(Answer(
-        apply::apply(&context, &caller, namespace, object).await?,
-    ))
+    apply::apply(&context, &caller, namespace, object)
+        .await
+        .map(Answer)
 }
 
 /// The cluster: whose Trainer it has, and what else it offers.

@@ -7,7 +7,6 @@ use axum::body::Body;
 use axum::http::HeaderName;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::app::Error;
 use crate::app::snapshots;
@@ -17,10 +16,7 @@ use crate::extract::{Call, OfJob, Parameters};
 use crate::model::{ErrorBody, SnapshotInfo};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
-    OpenApiRouter::new()
-        .routes(routes!(upload))
-        .routes(routes!(describe))
-        .routes(routes!(code))
+    handlers!(upload; describe; code)
 }
 
 /// Upload a folder of code: a tar archive of plain files, compressed with gzip.
@@ -38,9 +34,9 @@ async fn upload(
 ) -> Result<Answer<SnapshotInfo>> {
     let namespace = parameters.namespace(&caller)?;
     let body = body.into_data_stream();
-    Ok(Answer(
-        snapshots::upload(&context, &caller, &namespace, body).await?,
-    ))
+    snapshots::upload(&context, &caller, &namespace, body)
+        .await
+        .map(Answer)
 }
 
 /// What is stored under a digest.
@@ -58,9 +54,9 @@ async fn describe(
     let digest = digest
         .parse()
         .map_err(|message| Error::invalid("digest", message))?;
-    Ok(Answer(
-        snapshots::describe(&context, &caller, &namespace, &digest).await?,
-    ))
+    snapshots::describe(&context, &caller, &namespace, &digest)
+        .await
+        .map(Answer)
 }
 
 /// The code that a job runs or ran, as a tar archive compressed with gzip.

@@ -9,7 +9,6 @@ use axum::response::Sse;
 use axum::response::sse::{Event, KeepAlive};
 use futures::Stream;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::app;
 use crate::app::logs::stream::{self, Item};
@@ -19,9 +18,7 @@ use crate::extract::{self, Call, OfJob, Parameters};
 use crate::model::{ErrorBody, JobSummary, LogLine};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
-    OpenApiRouter::new()
-        .routes(routes!(logs))
-        .routes(routes!(jobs))
+    handlers!(logs; jobs)
 }
 
 /// Follow a job's log. Events are called `line`; `end` comes when the job is over. A client that

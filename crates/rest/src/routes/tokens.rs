@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::Json as Answer;
 use serde_json::{Value, json};
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::app::tokens;
 use crate::context::Context;
@@ -14,9 +13,7 @@ use crate::extract::{Call, Json, Name, Parameters};
 use crate::model::{CreatedToken, ErrorBody, NewToken, Token};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
-    OpenApiRouter::new()
-        .routes(routes!(list, create))
-        .routes(routes!(revoke))
+    handlers!(list, create; revoke)
 }
 
 /// The caller's tokens; for administrators those of any user.

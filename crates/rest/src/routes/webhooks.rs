@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::Json as Answer;
 use serde_json::{Value, json};
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::app::webhooks;
 use crate::context::Context;
@@ -14,10 +13,7 @@ use crate::extract::{Call, Json, Name, Parameters};
 use crate::model::{ErrorBody, TestedWebhook, Webhook, WebhookRequest};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Context>> {
-    OpenApiRouter::new()
-        .routes(routes!(list, create))
-        .routes(routes!(remove))
-        .routes(routes!(test))
+    handlers!(list, create; remove; test)
 }
 
 /// Where a namespace has its jobs' ends, failures and restarts sent.
@@ -40,9 +36,9 @@ async fn create(
     Json(request): Json<WebhookRequest>,
 ) -> Result<Answer<Webhook>> {
     let namespace = parameters.namespace(&caller)?;
-    Ok(Answer(
-        webhooks::create(&context, &caller, &namespace, request).await?,
-    ))
+    webhooks::create(&context, &caller, &namespace, request)
+        .await
+        .map(Answer)
 }
 
 /// Delete a webhook, with what it was still to be told.

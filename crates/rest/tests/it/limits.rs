@@ -92,3 +92,64 @@ async fn what_users_send_without_end_is_bounded_together() {
         .unwrap();
     assert_eq!(stranger.status(), StatusCode::PAYLOAD_TOO_LARGE);
 }
+
+#[tokio::test]
+async fn answers_that_nobody_reads_count_until_they_are_given_up() {
+    let site = Site::start().await;
+    let (kim, lee) = (site.user("kim").await, site.user("lee").await);
+    let ask = |path, token| site.send(Method::GET, path, token, None, &[]);
+    let mut unread = Vec::new();
+    for number in 0..200 {
+        // What is sent as it happens, and what is there at once.
+        let path = ["/api/trainjobs/stream", "/api/runtimes"][number % 2];
+        let answer = ask(path, &kim).await;
+        assert_eq!(answer.status(), StatusCode::OK, "{path}, the {number}th");
+        unread.push(answer);
+    }
+    let refused = ask("/api/trainjobs", &kim).await;
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(ask("/api/trainjobs", &lee).await.status(), StatusCode::OK);
+    drop(unread.pop());
+    for _ in 0..3 {
+        // What is read makes room for the next.
+        site.get("/api/trainjobs", &kim).await.ok();
+    }
+    drop(refused);
+}
+
+#[tokio::test]
+async fn the_audit_trail_is_not_filled_by_what_was_never_done() {
+    let limit = |burst| Limit {
+        per_second: 0.5,
+        burst,
+    };
+    let site = Site::start_with(|options| {
+        options.limits = Some(Limits {
+            reads: limit(10.0),
+            changes: limit(2.0),
+        });
+    })
+    .await;
+    let kim = site.user("kim").await;
+    let long = "x".repeat(30_000);
+    for path in ["/api/nothing", "/api/trainjobs", &format!("/api/{long}")] {
+        let answer = site.delete(path, &kim).await;
+        assert!(answer.status.is_client_error(), "{path}: {}", answer.status);
+    }
+    let long = format!("/api/trainjob/{long}?namespace={long}");
+    for want in [422, 422, 429, 429] {
+        let answer = site.delete(&long, &kim).await;
+        assert_eq!(answer.status.as_u16(), want, "{}", answer.text);
+    }
+    let trail = site.get("/api/audit", ADMIN).await.ok();
+    let theirs: Vec<_> = trail["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|entry| entry["user"] == "kim")
+        .collect();
+    assert_eq!(theirs.len(), 2, "{theirs:?}");
+    for entry in theirs {
+        assert!(entry.to_string().len() < 3000, "{entry}");
+    }
+}

@@ -7,7 +7,6 @@ pub(super) struct Reader<'a> {
     rest: &'a [u8],
 }
 
-/// The value of a field.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wire<'a> {
     Number(u64),

@@ -53,7 +53,6 @@ pub(super) fn set_top(object: &mut Value, name: &str, value: &str) {
     }
 }
 
-/// The maps in a list field.
 fn each<'a>(
     map: &'a mut Map<String, Value>,
     name: &str,

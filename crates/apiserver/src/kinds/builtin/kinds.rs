@@ -14,7 +14,7 @@ use crate::admission::{cluster_ip, limit_range, pod};
 use crate::auth::escalation;
 use crate::kinds::conversion;
 use crate::kinds::registry::crd;
-use crate::kinds::strategy::{PLAIN, Strategy};
+use crate::kinds::strategy::{Names, PLAIN, Strategy};
 use crate::kinds::table::{self, Printer};
 use crate::status::Result;
 use crate::verbs::call::Call;
@@ -177,7 +177,7 @@ static KINDS: &[KindInfo] = &[
     KindInfo { short_names: &["ns"], verbs: NO_COLLECTION, columns: table::NAMESPACE,
         subresources: &[sub("finalize", ("", "v1", "Namespace"), &["update"]), status::<core::v1::Namespace>()],
         strategy: Strategy {
-            names_are_labels: true, default: defaults::namespace,
+            names: Names::Labels, default: defaults::namespace,
             is_in_use: |namespace| namespace["spec"]["finalizers"].as_array().is_some_and(|all| !all.is_empty()),
             terminate: |namespace| namespace["status"]["phase"] = json!("Terminating"), ..PLAIN
         }, ..kind::<core::v1::Namespace>() },
@@ -226,7 +226,7 @@ static KINDS: &[KindInfo] = &[
     KindInfo { short_names: &["svc"], categories: &["all"], columns: table::network::SERVICE,
         subresources: &[status::<core::v1::Service>()],
         strategy: Strategy {
-            names_are_labels: true, delete_answers_object: true,
+            names: Names::Hosts, delete_answers_object: true,
             takes_turns: Some(|service| service["spec"]["clusterIP"] != "None"), prepare: cluster_ip::assign,
             default: defaults::service, validate: validate::service, ..PLAIN
         }, ..kind::<core::v1::Service>() },
@@ -255,7 +255,8 @@ static KINDS: &[KindInfo] = &[
         strategy: Strategy { stored_as: Some(&conversion::EVENTS), ..PLAIN }, ..kind::<events::v1::Event>() },
     KindInfo { short_names: &["pdb"], columns: table::policy::BUDGET,
         subresources: &[status::<policy::v1::PodDisruptionBudget>()],
-        strategy: Strategy { counts_generations: true, ..PLAIN }, ..kind::<policy::v1::PodDisruptionBudget>() },
+        strategy: Strategy { counts_generations: true, validate: validate::budget, ..PLAIN },
+        ..kind::<policy::v1::PodDisruptionBudget>() },
     KindInfo { columns: table::rbac::BINDING, strategy: BINDING, ..kind::<rbac::v1::ClusterRoleBinding>() },
     KindInfo { columns: table::CREATED, strategy: ROLE, ..kind::<rbac::v1::ClusterRole>() },
     KindInfo { columns: table::rbac::BINDING, strategy: BINDING, ..kind::<rbac::v1::RoleBinding>() },
@@ -271,11 +272,13 @@ static KINDS: &[KindInfo] = &[
 ];
 
 const ROLE: Strategy = Strategy {
+    names: Names::Segments,
     check: escalation::check_role,
     ..PLAIN
 };
 
 const BINDING: Strategy = Strategy {
+    names: Names::Segments,
     default: defaults::role_binding,
     validate: validate::role_binding,
     check: escalation::check_binding,

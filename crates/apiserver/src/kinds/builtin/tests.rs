@@ -191,6 +191,10 @@ fn a_jobs_template_is_fixed_unless_it_waits() {
     new["spec"]["template"]["spec"]["nodeSelector"] = json!({"a": "b"});
     let want = ["spec.template: Invalid value: \"object\": field is immutable"];
     assert_eq!(errors("batch", "Job", new.clone(), Some(&old)), want);
+    let mut other = old.clone();
+    other["spec"]["completions"] = json!(2);
+    let want = ["spec.completions: Invalid value: 2: field is immutable"];
+    assert_eq!(errors("batch", "Job", other, Some(&old)), want);
     old["spec"]["suspend"] = json!(true);
     admit(find("batch", "Job").unwrap(), &mut new, Some(&old)).unwrap();
 }
@@ -313,10 +317,102 @@ fn with_rule(rule: &Value) -> Value {
 #[case::container(
     with_rule(&json!({"action": "FailJob", "onExitCodes": {"containerName": "z", "operator": "In", "values": [1]}})),
     "onExitCodes.containerName")]
+#[case::manager(job_with(|spec| spec["managedBy"] = "me".into()), "spec.managedBy: Invalid value: \"me\": must be a domain-prefixed path")]
+#[case::long_manager(job_with(|spec| spec["managedBy"] = format!("acme.io/{}", "m".repeat(60)).into()), "spec.managedBy: Too long")]
+#[case::long_name(with_name(&"j".repeat(62), 11), "will not able to create pod with invalid DNS label: must be no more than 63 characters")]
+#[case::name_with_dots(
+    with_name("a.b", 1),
+    "will not able to create pod with invalid DNS label"
+)]
+#[case::indexes(
+    with_indexes("0-a", 1),
+    "error parsing succeededIndexes: cannot convert string to integer for index: \"a\""
+)]
+#[case::large_index(
+    with_indexes("0,5", 1),
+    "error parsing succeededIndexes: too large index: \"5\""
+)]
+#[case::indexes_without_order(
+    with_indexes("2,1", 1),
+    "error parsing succeededIndexes: non-increasing order"
+)]
+#[case::index_twice(
+    with_indexes("1-2,2", 1),
+    "error parsing succeededIndexes: non-increasing order"
+)]
+#[case::more_than_indexes(
+    with_indexes("0,2-3", 4),
+    "succeededCount: Invalid value: 4: must be less than or equal to 3"
+)]
+#[case::pod(job_with(|spec| spec["template"]["spec"]["containers"][0]["livenessProbe"] = json!({})),
+    "spec.template.spec.containers[0].livenessProbe: Required value: must specify a handler type")]
 fn jobs_are_refused_as_upstream(#[case] job: Value, #[case] want: &str) {
     let errors = errors("batch", "Job", job, None);
     assert!(
         errors.iter().any(|error| error.contains(want)),
+        "{errors:?}"
+    );
+}
+
+fn with_name(name: &str, completions: i64) -> Value {
+    let mut job = job_with(|spec| {
+        spec["completionMode"] = "Indexed".into();
+        spec["completions"] = completions.into();
+    });
+    job["metadata"]["name"] = name.into();
+    job
+}
+
+fn with_indexes(indexes: &str, count: i64) -> Value {
+    let mut job = with_name("x", 5);
+    let rule = json!({"succeededIndexes": indexes, "succeededCount": count});
+    job["spec"]["successPolicy"] = json!({"rules": [rule]});
+    job
+}
+
+#[test]
+fn unusual_jobs_that_are_right_are_taken() {
+    for job in [
+        with_name(&"j".repeat(61), 10),
+        with_indexes("0,2-4", 4),
+        with_indexes("3", 1),
+        job_with(|spec| spec["managedBy"] = "acme.io/queue/one".into()),
+    ] {
+        admitted("batch", "Job", job);
+    }
+}
+
+/// Of an object with one field set.
+#[rstest]
+#[case::tls("", "Secret", "/type", json!("kubernetes.io/tls"), "data[tls.crt]: Required value")]
+#[case::login("", "Secret", "/type", json!("kubernetes.io/dockerconfigjson"), "data[.dockerconfigjson]: Required value")]
+#[case::target("", "Service", "/spec", json!({"ports": [{"port": 80, "targetPort": "A_B"}]}),
+    "spec.ports[0].targetPort: Invalid value: \"A_B\"")]
+#[case::port_name("", "Service", "/spec", json!({"ports": [{"port": 80, "name": "a.b"}]}), "spec.ports[0].name: Invalid value: \"a.b\"")]
+#[case::elsewhere("", "Service", "/spec", json!({"type": "ExternalName"}), "spec.externalName: Required value")]
+#[case::affinity("", "Service", "/spec", json!({"ports": [{"port": 80}], "sessionAffinity": "Mine"}), "spec.sessionAffinity: Unsupported value")]
+#[case::percent("policy", "PodDisruptionBudget", "/spec", json!({"minAvailable": "half"}), "spec.minAvailable: Invalid value: \"half\": a valid percent string")]
+#[case::all("policy", "PodDisruptionBudget", "/spec", json!({"maxUnavailable": "101%"}), "spec.maxUnavailable: Invalid value: \"101%\": must not be greater than 100%")]
+#[case::fewer("policy", "PodDisruptionBudget", "/spec", json!({"maxUnavailable": -1}), "spec.maxUnavailable: Invalid value: -1")]
+#[case::both("policy", "PodDisruptionBudget", "/spec", json!({"minAvailable": 1, "maxUnavailable": 1}), "spec: Invalid value")]
+#[case::reserved("scheduling.k8s.io", "PriorityClass", "/metadata", json!({"name": "system-mine"}), "metadata.name: Forbidden")]
+#[case::highest("scheduling.k8s.io", "PriorityClass", "/value", json!(1_000_000_001), "value: Forbidden: maximum allowed value")]
+#[case::preempts("scheduling.k8s.io", "PriorityClass", "/preemptionPolicy", json!("Always"), "preemptionPolicy: Unsupported value")]
+fn small_objects_are_refused_as_upstream(
+    #[case] group: &str,
+    #[case] kind: &str,
+    #[case] place: &str,
+    #[case] value: Value,
+    #[case] want: &str,
+) {
+    let mut object = json!({"metadata": {"name": "x"}});
+    if kind == "PriorityClass" {
+        object["value"] = json!(1);
+    }
+    object[&place[1..]] = value;
+    let errors = errors(group, kind, object, None);
+    assert!(
+        errors.iter().any(|error| error.starts_with(want)),
         "{errors:?}"
     );
 }

@@ -13,15 +13,20 @@ use crate::kinds::schema::{FieldError, Reason};
 
 const SUBJECTS: [&str; 3] = ["ServiceAccount", "User", "Group"];
 
+/// What was stored before there was a rule may stay, or nobody could change anything else of it, nor delete it.
 pub(super) fn pod(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
-    pod::spec(&new["spec"], "spec", errors);
+    if old.is_none_or(|old| old["spec"] != new["spec"]) {
+        pod::spec(&new["spec"], "spec", errors);
+    }
     if let Some(old) = old {
         pod::update(new, old, errors);
     }
 }
 
-pub(super) fn pod_template(new: &Value, _: Option<&Value>, errors: &mut Vec<FieldError>) {
-    pod::spec(&new["template"]["spec"], "template.spec", errors);
+pub(super) fn pod_template(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    if old.is_none_or(|old| old["template"]["spec"] != new["template"]["spec"]) {
+        pod::spec(&new["template"]["spec"], "template.spec", errors);
+    }
 }
 
 pub(super) fn config_map(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
@@ -38,9 +43,33 @@ pub(super) fn secret(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldErr
         let detail = "field is immutable";
         errors.push(FieldError::invalid("type", &new["type"], detail));
     }
+    let wanted: &[&str] = match text(new, "type") {
+        "kubernetes.io/tls" => &["tls.crt", "tls.key"],
+        "kubernetes.io/ssh-auth" => &["ssh-privatekey"],
+        "kubernetes.io/dockerconfigjson" => &[".dockerconfigjson"],
+        "kubernetes.io/dockercfg" => &[".dockercfg"],
+        _ => &[],
+    };
+    let missing = wanted.iter().filter(|key| new["data"][**key].is_null());
+    for key in missing.filter(|_| old.is_none()) {
+        errors.push(FieldError::required(format!("data[{key}]"), ""));
+    }
 }
 
 pub(super) fn priority_class(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    const POLICIES: [&str; 2] = ["Never", "PreemptLowerPriority"];
+    const HIGHEST: i64 = 1_000_000_000;
+    let policy = &new["preemptionPolicy"];
+    one_of(policy, "preemptionPolicy", &POLICIES, errors);
+    let name = new["metadata"]["name"].as_str().unwrap_or_default();
+    if old.is_none() && name.starts_with("system-") {
+        let detail = "priority class names with 'system-' prefix are reserved for system use only";
+        errors.push(FieldError::forbidden("metadata.name", detail));
+    }
+    if old.is_none() && new["value"].as_i64().is_some_and(|value| value > HIGHEST) {
+        let detail = "maximum allowed value of a user defined priority is 1000000000";
+        errors.push(FieldError::forbidden("value", detail));
+    }
     if old.is_some_and(|old| old["value"] != new["value"]) {
         let detail = "may not be changed in an update.";
         errors.push(FieldError::forbidden("value", detail));
@@ -115,12 +144,27 @@ pub(super) fn service(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldEr
     if ports.is_empty() && !is_headless && spec["type"] != "ExternalName" {
         errors.push(FieldError::required("spec.ports", ""));
     }
+    if spec["type"] == "ExternalName" && text(spec, "externalName").is_empty() {
+        errors.push(FieldError::required("spec.externalName", ""));
+    }
+    let affinities = ["ClientIP", "None"];
+    let affinity = &spec["sessionAffinity"];
+    one_of(affinity, "spec.sessionAffinity", &affinities, errors);
     for (index, port) in ports.iter().enumerate() {
         let at = format!("spec.ports[{index}]");
         if ports.len() > 1 && port["name"].as_str().unwrap_or_default().is_empty() {
             errors.push(FieldError::required(format!("{at}.name"), ""));
         }
+        if !text(port, "name").is_empty() {
+            let found = names::label_problem(text(port, "name"));
+            problem(found, &port["name"], &format!("{at}.name"), errors);
+        }
         port_number(&port["port"], &format!("{at}.port"), errors);
+        let (target, at_target) = (&port["targetPort"], format!("{at}.targetPort"));
+        match target.as_str() {
+            Some(name) => problem(names::port_problem(name), target, &at_target, errors),
+            None => port_number(target, &at_target, errors),
+        }
         one_of(
             &port["protocol"],
             &format!("{at}.protocol"),
@@ -133,6 +177,35 @@ pub(super) fn service(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldEr
             errors.push(FieldError::duplicate(at, port));
         }
     }
+}
+
+/// How many pods must stay, or may go.
+pub(super) fn budget(new: &Value, _: Option<&Value>, errors: &mut Vec<FieldError>) {
+    const POLICIES: [&str; 2] = ["AlwaysAllow", "IfHealthyBudget"];
+    let spec = &new["spec"];
+    for field in ["minAvailable", "maxUnavailable"] {
+        let (count, at) = (&spec[field], format!("spec.{field}"));
+        let percent = count.as_str().map(|text| text.strip_suffix('%'));
+        let percent = percent.map(|digits| digits.and_then(|digits| digits.parse::<u8>().ok()));
+        let detail = match (count.as_i64(), percent) {
+            (Some(..=-1), _) => "must be greater than or equal to 0",
+            (_, Some(None)) => {
+                "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+            }
+            (_, Some(Some(101..))) => "must not be greater than 100%",
+            _ => continue,
+        };
+        errors.push(FieldError::invalid(at, count, detail));
+    }
+    if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
+        let detail = "minAvailable and maxUnavailable cannot be both set";
+        errors.push(FieldError::invalid("spec", spec, detail));
+    }
+    let policy = &spec["unhealthyPodEvictionPolicy"];
+    if !policy.is_null() {
+        one_of(policy, "spec.unhealthyPodEvictionPolicy", &POLICIES, errors);
+    }
+    pod::selector(&spec["selector"], "spec.selector", errors);
 }
 
 pub(super) fn claim(new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
@@ -233,4 +306,22 @@ fn port_number(value: &Value, at: &str, errors: &mut Vec<FieldError>) {
             "must be between 1 and 65535, inclusive",
         ));
     }
+}
+
+/// What is wrong with a value, if anything.
+fn problem(problem: Option<&str>, value: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    if let Some(detail) = problem {
+        errors.push(FieldError::invalid(at, value, detail));
+    }
+}
+
+fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
+    value[field]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default()
+}
+
+fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value[field].as_str().unwrap_or_default()
 }

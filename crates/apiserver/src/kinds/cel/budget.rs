@@ -13,6 +13,7 @@ use cel::common::value::Val;
 use cel::{ExecutionError, IdedExpr};
 
 use super::opaque::{Answer, Args, failed};
+use super::parts;
 
 /// The function that charges for its argument and answers it.
 pub(super) const SPEND: &str = "@spend";
@@ -30,19 +31,19 @@ pub(super) struct Budget {
     overspent: bool,
 }
 
+const FULL: Budget = Budget {
+    rule: PER_RULE,
+    object: PER_OBJECT,
+    overspent: false,
+};
+
 thread_local! {
-    static BUDGET: Cell<Budget> = const { Cell::new(Budget {
-        rule: PER_RULE, object: PER_OBJECT, overspent: false,
-    }) };
+    static BUDGET: Cell<Budget> = const { Cell::new(FULL) };
 }
 
 /// Begins the rules of another object.
 pub(crate) fn renew() {
-    BUDGET.set(Budget {
-        rule: PER_RULE,
-        object: PER_OBJECT,
-        overspent: false,
-    });
+    BUDGET.set(FULL);
 }
 
 /// What is left on this thread, to be taken to another.
@@ -96,6 +97,9 @@ pub(super) fn spend_on<'b, 'v>(mut args: Args<'b, 'v>) -> Answer<'b, 'v> {
 
 /// Takes the weight of a value from `room`, as far as that goes.
 fn weigh(value: &dyn Val, room: &mut u64) {
+    if *room == 0 {
+        return;
+    }
     let text = |length: usize| (length / TEXT_UNIT) as u64 + 1;
     let own = if let Some(value) = value.downcast_ref::<CelString<'_>>() {
         text(value.inner().len())
@@ -105,21 +109,10 @@ fn weigh(value: &dyn Val, room: &mut u64) {
         1
     };
     *room = room.saturating_sub(own);
-    if *room == 0 {
-        return;
-    }
     if let Some(list) = value.downcast_ref::<CelList<'_>>() {
-        list.inner().iter().for_each(|item| {
-            if *room > 0 {
-                weigh(&**item, room);
-            }
-        });
+        list.inner().iter().for_each(|item| weigh(&**item, room));
     } else if let Some(map) = value.downcast_ref::<CelMap<'_>>() {
-        map.inner().values().for_each(|item| {
-            if *room > 0 {
-                weigh(&**item, room);
-            }
-        });
+        map.inner().values().for_each(|item| weigh(&**item, room));
     } else if let Some(optional) = value.downcast_ref::<CelOptional<'_>>()
         && let Some(inner) = optional.inner()
     {
@@ -135,61 +128,26 @@ pub(super) fn meter(program: &mut IdedExpr) {
 }
 
 fn has_loop(expr: &IdedExpr) -> bool {
-    match &expr.expr {
-        Expr::Comprehension(_) => true,
-        Expr::Call(call) => {
-            call.target.as_deref().is_some_and(has_loop) || call.args.iter().any(has_loop)
-        }
-        Expr::List(list) => list.elements.iter().any(has_loop),
-        Expr::Map(map) => map.entries.iter().any(|entry| match &entry.expr {
-            EntryExpr::MapEntry(entry) => has_loop(&entry.key) || has_loop(&entry.value),
-            EntryExpr::StructField(field) => has_loop(&field.value),
-        }),
-        Expr::Struct(map) => map.entries.iter().any(|entry| match &entry.expr {
-            EntryExpr::MapEntry(entry) => has_loop(&entry.key) || has_loop(&entry.value),
-            EntryExpr::StructField(field) => has_loop(&field.value),
-        }),
-        Expr::Select(select) => has_loop(&select.operand),
-        Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => false,
-    }
+    matches!(expr.expr, Expr::Comprehension(_)) || parts::of(expr).into_iter().any(has_loop)
 }
 
 fn charge(expr: &mut IdedExpr) {
+    parts::of_mut(expr).into_iter().for_each(charge);
     match &mut expr.expr {
-        Expr::Call(call) => {
-            let is_free = is_free(&call.func_name);
+        Expr::Call(call) if !is_free(&call.func_name) => {
             let parts = call.target.as_deref_mut().into_iter().chain(&mut call.args);
-            for part in parts {
-                charge(part);
-                if !is_free {
-                    wrap(part);
-                }
-            }
+            parts.for_each(wrap);
         }
-        Expr::Comprehension(loops) => {
-            charge(&mut loops.iter_range);
-            wrap(&mut loops.iter_range);
-            charge(&mut loops.accu_init);
-            charge(&mut loops.loop_step);
-            charge(&mut loops.result);
-        }
-        Expr::List(list) => {
-            for element in &mut list.elements {
-                charge(element);
-                wrap(element);
-            }
-        }
+        Expr::Comprehension(loops) => wrap(&mut loops.iter_range),
+        Expr::List(list) => list.elements.iter_mut().for_each(wrap),
         Expr::Map(map) => {
             for entry in &mut map.entries {
                 if let EntryExpr::MapEntry(entry) = &mut entry.expr {
-                    charge(&mut entry.key);
-                    charge(&mut entry.value);
                     wrap(&mut entry.value);
                 }
             }
         }
-        Expr::Select(select) => charge(&mut select.operand),
-        Expr::Struct(_) | Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => {}
+        _ => {}
     }
 }
 

@@ -14,28 +14,10 @@ use crate::kinds::schema::format::Format;
 use crate::kinds::schema::node::Kind;
 
 /// Words that CEL reserves, so that a field of that name is written `__name__`.
+#[rustfmt::skip]
 const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
+    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function",
+    "if", "import", "let", "loop", "package", "namespace", "return", "var", "void", "while",
 ];
 
 /// `value` as a rule sees it, with the fields that it wants to see. At the root only name and generateName of
@@ -72,9 +54,39 @@ pub(super) fn value(value: &Value, node: &Node, is_root: bool, wanted: Option<&[
     })
 }
 
+/// Whether two objects are the same to a rule at the root that wants to see these fields.
+pub(super) fn shows_the_same(value: &Value, old: &Value, wanted: &[String]) -> bool {
+    let (Value::Object(new), Value::Object(old)) = (value, old) else {
+        return value == old;
+    };
+    let mut names = new.keys().chain(old.keys());
+    names.all(|name| {
+        let is_wanted = |key: Key| matches!(&key, Key::String(name) if wanted.contains(name));
+        // By whichever of its names the rule may call it.
+        if ![true, false]
+            .into_iter()
+            .any(|escaped| keys(name, escaped).any(is_wanted))
+        {
+            return true;
+        }
+        let (new, old) = (new.get(name), old.get(name));
+        if name == "metadata" {
+            let shown =
+                |value: Option<&Value>, name: &str| value.and_then(|it| it.get(name)).cloned();
+            return METADATA
+                .iter()
+                .all(|name| shown(new, name) == shown(old, name));
+        }
+        new == old
+    })
+}
+
+/// What a rule sees of the metadata of an object.
+const METADATA: [&str; 2] = ["name", "generateName"];
+
 fn metadata(value: &Value) -> Cel {
     let mut fields = HashMap::new();
-    for name in ["name", "generateName"] {
+    for name in METADATA {
         if let Some(value) = value.get(name) {
             fields.extend(keys(name, false).map(|key| (key, any(value, None))));
         }

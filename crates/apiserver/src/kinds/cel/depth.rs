@@ -6,9 +6,8 @@
 use std::thread;
 
 use cel::IdedExpr;
-use cel::common::ast::{EntryExpr, Expr};
 
-use super::{Error, budget};
+use super::{Error, budget, parts};
 
 /// In bytes of text. The longest rules of known definitions have about a thousand.
 const LONGEST: usize = 10_000;
@@ -63,29 +62,5 @@ pub(super) fn with_room<T: Send>(small: bool, run: impl FnOnce() -> T + Send) ->
 
 /// How deep a parsed rule is nested.
 pub(super) fn of(expr: &IdedExpr) -> usize {
-    let deepest = |parts: &mut dyn Iterator<Item = &IdedExpr>| parts.map(of).max().unwrap_or(0);
-    1 + match &expr.expr {
-        Expr::Call(call) => deepest(&mut call.target.as_deref().into_iter().chain(&call.args)),
-        Expr::Comprehension(loops) => deepest(
-            &mut [
-                &loops.iter_range,
-                &loops.accu_init,
-                &loops.loop_cond,
-                &loops.loop_step,
-                &loops.result,
-            ]
-            .into_iter(),
-        ),
-        Expr::List(list) => deepest(&mut list.elements.iter()),
-        Expr::Map(map) => deepest(&mut map.entries.iter().flat_map(|entry| match &entry.expr {
-            EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
-            EntryExpr::StructField(field) => vec![&field.value],
-        })),
-        Expr::Struct(map) => deepest(&mut map.entries.iter().flat_map(|entry| match &entry.expr {
-            EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
-            EntryExpr::StructField(field) => vec![&field.value],
-        })),
-        Expr::Select(select) => of(&select.operand),
-        Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => 0,
-    }
+    1 + parts::of(expr).into_iter().map(of).max().unwrap_or(0)
 }

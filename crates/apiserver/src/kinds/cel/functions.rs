@@ -10,12 +10,13 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use cel::common::types::{DYN_TYPE, INT_TYPE, LIST_TYPE, STRING_TYPE};
+use cel::common::functions::Function;
+use cel::common::types::{DYN_TYPE, INT_TYPE, LIST_TYPE, STRING_TYPE, Type};
 use cel::{DeclarationError, Env, ExecutionError, Value};
 use regex::{Regex, RegexBuilder};
 
 use super::budget::spend;
-use super::opaque::{Answer, Args, answer, failed, integer, list, string};
+use super::opaque::{Answer, Args, answer, failed, integer, list, string, truth, value};
 
 /// `matches` as the standard library has it compiles its pattern on every call.
 const MATCHES: &str = "@matches";
@@ -36,68 +37,87 @@ pub(super) fn replacement(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Adds the functions to an environment.
 pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
-    let text = || vec![STRING_TYPE];
-    env.add_overload(
-        MATCHES,
-        "kubernetes_matches",
-        vec![STRING_TYPE, STRING_TYPE],
-        matches,
-    )?;
+    let any = |count: usize| (0..count).map(|_| DYN_TYPE).collect();
     for count in 3..=4 {
-        let id = format!("replace_{count}");
-        env.add_overload(
-            REPLACE,
-            &id,
-            (0..count).map(|_| DYN_TYPE).collect(),
-            replace,
-        )?;
+        env.add_overload(REPLACE, &format!("replace_{count}"), any(count), replace)?;
     }
     for count in 1..=2 {
-        let id = format!("join_{count}");
-        env.add_overload(JOIN, &id, (0..count).map(|_| DYN_TYPE).collect(), join)?;
+        env.add_overload(JOIN, &format!("join_{count}"), any(count), join)?;
     }
-    env.add_overload(DISTINCT, "distinct", vec![LIST_TYPE], distinct)?;
-    env.add_overload(RANGE, "range", vec![INT_TYPE], range)?;
-    for (name, function) in [
-        ("indexOf", index_of as cel::common::functions::Function),
-        ("lastIndexOf", last_index_of),
-    ] {
-        let id = format!("list_{name}");
-        env.add_member_overload(name, &id, LIST_TYPE, vec![DYN_TYPE], function)?;
+    let plain: [(&str, &str, Vec<Type>, Function); 6] = [
+        (
+            MATCHES,
+            "kubernetes_matches",
+            vec![STRING_TYPE, STRING_TYPE],
+            |args| {
+                let (text, pattern) = (string(&args, 0)?, string(&args, 1)?);
+                with_regex(&pattern, |regex| truth(regex.is_match(&text)))
+            },
+        ),
+        (DISTINCT, "distinct", vec![LIST_TYPE], distinct),
+        (RANGE, "range", vec![INT_TYPE], range),
+        (
+            "sets.contains",
+            "sets_contains",
+            vec![LIST_TYPE, LIST_TYPE],
+            |args| {
+                let (all, some) = pair(&args)?;
+                truth(some.iter().all(|item| all.contains(item)))
+            },
+        ),
+        (
+            "sets.equivalent",
+            "sets_equivalent",
+            vec![LIST_TYPE, LIST_TYPE],
+            |args| {
+                let (left, right) = pair(&args)?;
+                let is_equal = left.iter().all(|item| right.contains(item))
+                    && right.iter().all(|item| left.contains(item));
+                truth(is_equal)
+            },
+        ),
+        (
+            "sets.intersects",
+            "sets_intersects",
+            vec![LIST_TYPE, LIST_TYPE],
+            |args| {
+                let (left, right) = pair(&args)?;
+                truth(left.iter().any(|item| right.contains(item)))
+            },
+        ),
+    ];
+    for (name, id, types, function) in plain {
+        env.add_overload(name, id, types, function)?;
     }
-    env.add_member_overload("find", "string_find", STRING_TYPE, text(), find)?;
-    env.add_member_overload("findAll", "string_find_all", STRING_TYPE, text(), find_all)?;
-    env.add_member_overload(
-        "findAll",
-        "string_find_all_limit",
-        STRING_TYPE,
-        vec![STRING_TYPE, INT_TYPE],
-        find_all,
-    )?;
-    env.add_member_overload("isSorted", "list_is_sorted", LIST_TYPE, vec![], is_sorted)?;
-    env.add_member_overload("sum", "list_sum", LIST_TYPE, vec![], sum)?;
-    env.add_member_overload("min", "list_min", LIST_TYPE, vec![], min)?;
-    env.add_member_overload("max", "list_max", LIST_TYPE, vec![], max)?;
-    env.add_overload(
-        "sets.contains",
-        "sets_contains",
-        vec![LIST_TYPE, LIST_TYPE],
-        set_contains,
-    )?;
-    env.add_overload(
-        "sets.equivalent",
-        "sets_equivalent",
-        vec![LIST_TYPE, LIST_TYPE],
-        set_equal,
-    )?;
-    env.add_overload(
-        "sets.intersects",
-        "sets_intersects",
-        vec![LIST_TYPE, LIST_TYPE],
-        set_meets,
-    )?;
+    let of_texts: [(&str, Vec<Type>, Function); 3] = [
+        ("find", vec![STRING_TYPE], find),
+        ("findAll", vec![STRING_TYPE], find_all),
+        ("findAll", vec![STRING_TYPE, INT_TYPE], find_all),
+    ];
+    for (name, types, function) in of_texts {
+        let id = format!("string_{name}_{}", types.len());
+        env.add_member_overload(name, &id, STRING_TYPE, types, function)?;
+    }
+    let of_lists: [(&str, Vec<Type>, Function); 6] = [
+        ("indexOf", vec![DYN_TYPE], |args| {
+            let (list, wanted) = (list(&args, 0)?, value(&args, 1)?);
+            position(list.iter().position(|item| *item == wanted))
+        }),
+        ("lastIndexOf", vec![DYN_TYPE], |args| {
+            let (list, wanted) = (list(&args, 0)?, value(&args, 1)?);
+            position(list.iter().rposition(|item| *item == wanted))
+        }),
+        ("isSorted", vec![], is_sorted),
+        ("sum", vec![], sum),
+        ("min", vec![], |args| extreme(&args, "min", Ordering::Less)),
+        ("max", vec![], |args| {
+            extreme(&args, "max", Ordering::Greater)
+        }),
+    ];
+    for (name, types, function) in of_lists {
+        env.add_member_overload(name, &format!("list_{name}"), LIST_TYPE, types, function)?;
+    }
     Ok(())
 }
 
@@ -142,23 +162,13 @@ fn distinct<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
             found.push(item.clone());
         }
     }
-    answer(Value::List(Arc::new(found)))
+    answer(found)
 }
 
 fn range<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
     let end = integer(&args, 0)?;
     spend(u64::try_from(end).unwrap_or(0))?;
     answer(Value::List(Arc::new((0..end).map(Value::Int).collect())))
-}
-
-fn index_of<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    let (list, wanted) = (list(&args, 0)?, super::opaque::value(&args, 1)?);
-    position(list.iter().position(|item| *item == wanted))
-}
-
-fn last_index_of<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    let (list, wanted) = (list(&args, 0)?, super::opaque::value(&args, 1)?);
-    position(list.iter().rposition(|item| *item == wanted))
 }
 
 fn position<'b, 'v>(found: Option<usize>) -> Answer<'b, 'v> {
@@ -180,36 +190,22 @@ fn pair(args: &Args<'_, '_>) -> Result<(List, List), ExecutionError> {
     Ok((left, right))
 }
 
-fn matches<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    let (text, pattern) = (string(&args, 0)?, string(&args, 1)?);
-    with_regex(&pattern, |regex| answer(Value::Bool(regex.is_match(&text))))
-}
-
 fn find<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
     let (text, pattern) = (string(&args, 0)?, string(&args, 1)?);
     with_regex(&pattern, |regex| {
-        let found = regex.find(&text).map_or("", |found| found.as_str());
-        answer(Value::from(found))
+        answer(regex.find(&text).map_or("", |found| found.as_str()))
     })
 }
 
 fn find_all<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
     let (text, pattern) = (string(&args, 0)?, string(&args, 1)?);
-    let limit = match args
-        .get(2)
-        .map(|limit| Value::try_from(&**limit))
-        .transpose()?
-    {
-        Some(Value::Int(limit)) => usize::try_from(limit).unwrap_or(usize::MAX),
+    let limit = match args.len() {
+        3 => usize::try_from(integer(&args, 2)?).unwrap_or(usize::MAX),
         _ => usize::MAX,
     };
     with_regex(&pattern, |regex| {
-        let found: Vec<_> = regex
-            .find_iter(&text)
-            .take(limit)
-            .map(|found| Value::from(found.as_str()))
-            .collect();
-        answer(Value::List(Arc::new(found)))
+        let found = regex.find_iter(&text).take(limit);
+        answer(found.map(|found| found.as_str()).collect::<Vec<_>>())
     })
 }
 
@@ -219,7 +215,7 @@ fn is_sorted<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
         left.partial_cmp(right)
             .is_some_and(|order| order != Ordering::Greater)
     });
-    answer(Value::Bool(sorted))
+    truth(sorted)
 }
 
 fn sum<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
@@ -230,7 +226,7 @@ fn sum<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
         _ => Value::Int(0),
     };
     for item in list.iter() {
-        let overflow = || ExecutionError::function_error("sum", "integer overflow");
+        let overflow = || failed("sum", "integer overflow");
         total = match (total, item) {
             (Value::Int(left), Value::Int(right)) => {
                 Value::Int(left.checked_add(*right).ok_or_else(overflow)?)
@@ -240,29 +236,18 @@ fn sum<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
             }
             (Value::Float(left), Value::Float(right)) => Value::Float(left + right),
             _ => {
-                return Err(ExecutionError::function_error(
-                    "sum",
-                    "items are not numbers",
-                ));
+                return Err(failed("sum", "items are not numbers"));
             }
         };
     }
     answer(total)
 }
 
-fn min<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    extreme(&args, "min", Ordering::Less)
-}
-
-fn max<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    extreme(&args, "max", Ordering::Greater)
-}
-
 fn extreme<'b, 'v>(args: &Args<'b, 'v>, name: &str, wanted: Ordering) -> Answer<'b, 'v> {
     let list = list(args, 0)?;
     let mut items = list.iter();
     let Some(mut best) = items.next() else {
-        return Err(ExecutionError::function_error(name, "the list is empty"));
+        return Err(failed(name, "the list is empty"));
     };
     for item in items {
         if item.partial_cmp(best) == Some(wanted) {
@@ -270,23 +255,6 @@ fn extreme<'b, 'v>(args: &Args<'b, 'v>, name: &str, wanted: Ordering) -> Answer<
         }
     }
     answer(best.clone())
-}
-
-fn set_contains<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    let (all, some) = pair(&args)?;
-    answer(Value::Bool(some.iter().all(|item| all.contains(item))))
-}
-
-fn set_equal<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    let (left, right) = pair(&args)?;
-    let is_equal = left.iter().all(|item| right.contains(item))
-        && right.iter().all(|item| left.contains(item));
-    answer(Value::Bool(is_equal))
-}
-
-fn set_meets<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    let (left, right) = pair(&args)?;
-    answer(Value::Bool(left.iter().any(|item| right.contains(item))))
 }
 
 /// Patterns are few and stand in schemas, but a rule may also build them from an object's text.
@@ -312,7 +280,7 @@ fn with_regex<T>(
         let regex = RegexBuilder::new(pattern)
             .size_limit(PATTERN_SIZE)
             .build()
-            .map_err(|_| ExecutionError::function_error("matches", "not a valid pattern"))?;
+            .map_err(|_| failed("matches", "not a valid pattern"))?;
         if patterns.len() >= KEPT_PATTERNS {
             patterns.clear();
         }

@@ -3,151 +3,43 @@
 
 use std::sync::{Arc, LazyLock};
 
-use cel::common::ast::{EntryExpr, Expr, operators};
+use cel::common::ast::{Expr, operators};
 use cel::common::types::DYN_TYPE;
 use cel::{Env, IdedExpr, extensions};
 
-use super::{Error, budget, functions, named, network, quantity, url};
+use super::{Error, budget, functions, named, network, parts, quantity, url};
 
-/// The names of all functions that there are.
-const KNOWN: &[&str] = &[
+/// The names of all functions that there are, with spaces between.
+const KNOWN: [&str; 10] = [
     // The standard library.
-    "size",
-    "contains",
-    "startsWith",
-    "endsWith",
-    "matches",
-    "type",
-    "dyn",
-    "int",
-    "uint",
-    "double",
-    "string",
-    "bool",
-    "bytes",
+    "size contains startsWith endsWith matches type dyn int uint double string bool bytes",
     // Times.
-    "duration",
-    "timestamp",
-    "getDate",
-    "getDayOfMonth",
-    "getDayOfWeek",
-    "getDayOfYear",
-    "getFullYear",
-    "getHours",
-    "getMilliseconds",
-    "getMinutes",
-    "getMonth",
-    "getSeconds",
+    "duration timestamp getDate getDayOfMonth getDayOfWeek getDayOfYear getFullYear getHours \
+     getMilliseconds getMinutes getMonth getSeconds",
     // Optional values.
-    "optional.of",
-    "optional.none",
-    "optional.ofNonZeroValue",
-    "of",
-    "none",
-    "ofNonZeroValue",
-    "hasValue",
-    "value",
-    "or",
-    "orValue",
+    "optional.of optional.none optional.ofNonZeroValue of none ofNonZeroValue hasValue value or \
+     orValue",
     // Strings.
-    "charAt",
-    "indexOf",
-    "lastIndexOf",
-    "join",
-    "lowerAscii",
-    "upperAscii",
-    "replace",
-    "split",
-    "substring",
-    "trim",
-    "reverse",
-    "format",
-    "quote",
-    "strings.quote",
+    "charAt indexOf lastIndexOf join lowerAscii upperAscii replace split substring trim reverse \
+     format quote strings.quote",
     // Lists.
-    "slice",
-    "flatten",
-    "distinct",
-    "sort",
-    "sortBy",
-    "range",
-    "lists.range",
-    "@sortByAssociatedKeys",
+    "slice flatten distinct sort sortBy range lists.range @sortByAssociatedKeys",
     // Math.
-    "greatest",
-    "least",
-    "math.greatest",
-    "math.least",
-    "ceil",
-    "floor",
-    "round",
-    "trunc",
-    "abs",
-    "sign",
-    "sqrt",
-    "isInf",
-    "isNaN",
-    "isFinite",
-    "bitAnd",
-    "bitOr",
-    "bitXor",
-    "bitNot",
-    "bitShiftLeft",
-    "bitShiftRight",
-    "math.@max",
-    "math.@min",
-    "@math.greatest",
-    "@math.least",
+    "greatest least math.greatest math.least ceil floor round trunc abs sign sqrt isInf isNaN \
+     isFinite bitAnd bitOr bitXor bitNot bitShiftLeft bitShiftRight math.@max math.@min \
+     @math.greatest @math.least",
     // Those that Kubernetes adds.
-    "isSorted",
-    "sum",
-    "min",
-    "max",
-    "find",
-    "findAll",
-    "sets.contains",
-    "sets.equivalent",
-    "sets.intersects",
-    "equivalent",
-    "intersects",
+    "isSorted sum min max find findAll sets.contains sets.equivalent sets.intersects equivalent \
+     intersects",
     // Quantities, and what they have in common with others.
-    "quantity",
-    "isQuantity",
-    "isInteger",
-    "asInteger",
-    "asApproximateFloat",
-    "add",
-    "sub",
-    "isLessThan",
-    "isGreaterThan",
-    "compareTo",
+    "quantity isQuantity isInteger asInteger asApproximateFloat add sub isLessThan isGreaterThan \
+     compareTo",
     // Addresses.
-    "ip",
-    "isIP",
-    "isCanonical",
-    "cidr",
-    "isCIDR",
-    "family",
-    "isUnspecified",
-    "isLoopback",
-    "isLinkLocalMulticast",
-    "isLinkLocalUnicast",
-    "isGlobalUnicast",
-    "masked",
-    "prefixLength",
-    "containsIP",
-    "containsCIDR",
-    "url",
-    "isURL",
-    "getScheme",
-    "getHost",
-    "getHostname",
-    "getPort",
-    "getEscapedPath",
-    "getQuery",
+    "ip isIP isCanonical cidr isCIDR family isUnspecified isLoopback isLinkLocalMulticast \
+     isLinkLocalUnicast isGlobalUnicast masked prefixLength containsIP containsCIDR url isURL \
+     getScheme getHost getHostname getPort getEscapedPath getQuery",
     // Named formats.
-    "named",
-    "validate",
+    "named validate",
 ];
 
 /// What stands before the dot of functions that belong to no value.
@@ -185,48 +77,33 @@ pub(super) fn check(program: &IdedExpr) -> Result<(), Error> {
 
 fn visit(expr: &IdedExpr, bound: &mut Vec<String>) -> Result<(), Error> {
     match &expr.expr {
-        Expr::Unspecified | Expr::Literal(_) => Ok(()),
         Expr::Ident(name) => {
             let is_known = name.starts_with('@')
                 || ["self", "oldSelf"].contains(&name.as_str())
                 || bound.contains(name)
                 || is_type(name);
-            if is_known {
-                Ok(())
-            } else {
-                Err(Error::Variable { name: name.clone() })
-            }
+            let unknown = || Error::Variable { name: name.clone() };
+            is_known.then_some(()).ok_or_else(unknown)
         }
-        Expr::Select(select) => visit(&select.operand, bound),
-        Expr::List(list) => list.elements.iter().try_for_each(|item| visit(item, bound)),
-        Expr::Map(map) => map
-            .entries
-            .iter()
-            .try_for_each(|entry| entry_of(&entry.expr, bound)),
-        Expr::Struct(map) => map
-            .entries
-            .iter()
-            .try_for_each(|entry| entry_of(&entry.expr, bound)),
         Expr::Call(call) => {
             let name = call.func_name.as_str();
             let is_operator = name.starts_with(|c: char| !c.is_ascii_alphanumeric())
                 || operators::CONDITIONAL == name;
             let base = name.rsplit('.').next().unwrap_or(name);
-            let is_known =
-                |name: &str| KNOWN.contains(&name) || named::names().any(|one| one == name);
-            if !is_operator && !is_known(name) && !is_known(base) {
-                return Err(Error::Function {
-                    name: name.to_owned(),
-                });
-            }
-            match &call.target {
-                Some(target) if is_namespace(target) => {}
-                Some(target) => visit(target, bound)?,
-                None => {}
-            }
-            call.args
+            let mut known = KNOWN
                 .iter()
-                .try_for_each(|argument| visit(argument, bound))
+                .flat_map(|names| names.split(' '))
+                .chain(named::names());
+            if !is_operator && !known.any(|one| one == name || one == base) {
+                let name = name.to_owned();
+                return Err(Error::Function { name });
+            }
+            let target = call
+                .target
+                .as_deref()
+                .filter(|target| !is_namespace(target));
+            let mut parts = target.into_iter().chain(&call.args);
+            parts.try_for_each(|part| visit(part, bound))
         }
         Expr::Comprehension(loops) => {
             visit(&loops.iter_range, bound)?;
@@ -241,16 +118,9 @@ fn visit(expr: &IdedExpr, bound: &mut Vec<String>) -> Result<(), Error> {
             bound.truncate(depth);
             inner
         }
-    }
-}
-
-fn entry_of(entry: &EntryExpr, bound: &mut Vec<String>) -> Result<(), Error> {
-    match entry {
-        EntryExpr::StructField(field) => visit(&field.value, bound),
-        EntryExpr::MapEntry(entry) => {
-            visit(&entry.key, bound)?;
-            visit(&entry.value, bound)
-        }
+        _ => parts::of(expr)
+            .into_iter()
+            .try_for_each(|part| visit(part, bound)),
     }
 }
 
@@ -265,36 +135,11 @@ pub(super) fn fields(expr: &IdedExpr, found: &mut Option<Vec<String>>) {
                 found.push(select.field.clone());
             }
         }
-        Expr::Ident(_) => {
-            if is_self(expr) {
-                *found = None;
-            }
-        }
-        Expr::Select(select) => fields(&select.operand, found),
-        Expr::Call(call) => {
-            let parts = call.target.as_deref().into_iter().chain(&call.args);
-            parts.for_each(|part| fields(part, found));
-        }
-        Expr::List(list) => list.elements.iter().for_each(|item| fields(item, found)),
-        Expr::Map(map) => map.entries.iter().for_each(|entry| {
-            if let EntryExpr::MapEntry(entry) = &entry.expr {
-                fields(&entry.key, found);
-                fields(&entry.value, found);
-            }
-        }),
-        Expr::Comprehension(loops) => {
-            for part in [
-                &loops.iter_range,
-                &loops.accu_init,
-                &loops.loop_cond,
-                &loops.loop_step,
-                &loops.result,
-            ] {
-                fields(part, found);
-            }
-        }
         Expr::Struct(_) => *found = None,
-        Expr::Literal(_) | Expr::Unspecified => {}
+        Expr::Ident(_) if is_self(expr) => *found = None,
+        _ => parts::of(expr)
+            .into_iter()
+            .for_each(|part| fields(part, found)),
     }
 }
 
@@ -303,57 +148,24 @@ fn is_namespace(target: &IdedExpr) -> bool {
 }
 
 fn is_type(name: &str) -> bool {
-    [
-        "int",
-        "uint",
-        "double",
-        "string",
-        "bool",
-        "bytes",
-        "list",
-        "map",
-        "null_type",
-        "type",
-    ]
-    .contains(&name)
+    "int uint double string bool bytes list map null_type type"
+        .split(' ')
+        .any(|one| one == name)
 }
 
 /// Sends calls of some functions to those of ours: `matches` keeps its patterns, the others could make more of little
 /// than there is memory.
 pub(super) fn rename(expr: &mut IdedExpr) {
-    match &mut expr.expr {
-        Expr::Call(call) => {
-            if let Some(name) = functions::replacement(&call.func_name) {
-                name.clone_into(&mut call.func_name);
-                // One overload serves both ways of calling.
-                if let Some(target) = call.target.take()
-                    && !is_namespace(&target)
-                {
-                    call.args.insert(0, *target);
-                }
-            }
-            if let Some(target) = &mut call.target {
-                rename(target);
-            }
-            call.args.iter_mut().for_each(rename);
+    if let Expr::Call(call) = &mut expr.expr
+        && let Some(name) = functions::replacement(&call.func_name)
+    {
+        name.clone_into(&mut call.func_name);
+        // One overload serves both ways of calling.
+        if let Some(target) = call.target.take()
+            && !is_namespace(&target)
+        {
+            call.args.insert(0, *target);
         }
-        Expr::Comprehension(loops) => {
-            rename(&mut loops.iter_range);
-            rename(&mut loops.accu_init);
-            rename(&mut loops.loop_cond);
-            rename(&mut loops.loop_step);
-            rename(&mut loops.result);
-        }
-        Expr::List(list) => list.elements.iter_mut().for_each(rename),
-        Expr::Map(map) => {
-            for entry in &mut map.entries {
-                if let EntryExpr::MapEntry(entry) = &mut entry.expr {
-                    rename(&mut entry.key);
-                    rename(&mut entry.value);
-                }
-            }
-        }
-        Expr::Select(select) => rename(&mut select.operand),
-        Expr::Struct(_) | Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => {}
     }
+    parts::of_mut(expr).into_iter().for_each(rename);
 }

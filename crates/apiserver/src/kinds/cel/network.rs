@@ -1,17 +1,12 @@
 //! `ip('10.0.0.1')`, `cidr('10.0.0.0/8')` and their functions.
 
-#![expect(
-    clippy::needless_pass_by_value,
-    reason = "the interpreter hands arguments over by value"
-)]
-
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use cel::common::functions::Function;
 use cel::common::types::{STRING_TYPE, Type};
 use cel::{DeclarationError, Env, ExecutionError, Value};
 
-use super::opaque::{Answer, Args, Custom, answer, custom, failed, own, string};
+use super::opaque::{Answer, Args, Custom, answer, custom, failed, members, own, string, truth};
 
 static ADDRESS: Type = Type::new_unspecified_type("net.IP");
 static RANGE: Type = Type::new_unspecified_type("net.CIDR");
@@ -38,70 +33,103 @@ impl Custom for Range {
 }
 
 pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
-    let text = || vec![STRING_TYPE];
-    for (name, id, function) in [
-        ("ip", "string_to_ip", to_ip as Function),
-        ("isIP", "is_ip", is_ip),
-        ("ip.isCanonical", "ip_is_canonical", is_canonical),
-        ("cidr", "string_to_cidr", to_cidr),
-        ("isCIDR", "is_cidr", is_cidr),
-    ] {
-        env.add_overload(name, id, text(), function)?;
+    let texts: [(&str, &str, Function); 5] = [
+        ("ip", "string_to_ip", |args| {
+            custom(Address(address_of(&args, 0, "ip")?))
+        }),
+        ("isIP", "is_ip", |args| {
+            truth(address(&string(&args, 0)?).is_some())
+        }),
+        ("ip.isCanonical", "ip_is_canonical", |args| {
+            let found = address_of(&args, 0, "ip.isCanonical")?;
+            truth(found.to_string() == *string(&args, 0)?)
+        }),
+        ("cidr", "string_to_cidr", |args| {
+            custom(range_of(&args, 0, "cidr")?)
+        }),
+        ("isCIDR", "is_cidr", |args| {
+            truth(range(&string(&args, 0)?).is_some())
+        }),
+    ];
+    for (name, id, function) in texts {
+        env.add_overload(name, id, vec![STRING_TYPE], function)?;
     }
-    env.add_overload("string", "ip_to_string", vec![ADDRESS.to_owned()], ip_text)?;
-    env.add_overload(
-        "string",
-        "cidr_to_string",
-        vec![RANGE.to_owned()],
-        cidr_text,
+    env.add_overload("string", "ip_to_string", vec![ADDRESS.to_owned()], |args| {
+        answer(own::<Address>(&args, 0)?.0.to_string())
+    })?;
+    env.add_overload("string", "cidr_to_string", vec![RANGE.to_owned()], |args| {
+        let range = own::<Range>(&args, 0)?;
+        answer(format!("{}/{}", range.address, range.length))
+    })?;
+    members(
+        env,
+        &ADDRESS,
+        "ip",
+        [
+            ("family", |args| {
+                let is_four = own::<Address>(&args, 0)?.0.is_ipv4();
+                answer(Value::Int(if is_four { 4 } else { 6 }))
+            }),
+            ("isUnspecified", |args| is(&args, IpAddr::is_unspecified)),
+            ("isLoopback", |args| is(&args, IpAddr::is_loopback)),
+            ("isLinkLocalMulticast", |args| is(&args, is_local_multicast)),
+            ("isLinkLocalUnicast", |args| is(&args, is_local_unicast)),
+            ("isGlobalUnicast", |args| is(&args, is_global_unicast)),
+        ],
     )?;
-    for (name, function) in [
-        ("family", family as Function),
-        ("isUnspecified", |args| is(&args, IpAddr::is_unspecified)),
-        ("isLoopback", |args| is(&args, IpAddr::is_loopback)),
-        ("isLinkLocalMulticast", |args| is(&args, is_local_multicast)),
-        ("isLinkLocalUnicast", |args| is(&args, is_local_unicast)),
-        ("isGlobalUnicast", |args| is(&args, is_global_unicast)),
-    ] {
-        env.add_member_overload(
-            name,
-            &format!("ip_{name}"),
-            ADDRESS.to_owned(),
-            vec![],
-            function,
-        )?;
-    }
-    for (name, function) in [
-        ("ip", range_address as Function),
-        ("masked", masked),
-        ("prefixLength", prefix_length),
-    ] {
-        env.add_member_overload(
-            name,
-            &format!("cidr_{name}"),
-            RANGE.to_owned(),
-            vec![],
-            function,
-        )?;
-    }
-    for (name, types, function) in [
-        (
-            "containsIP",
-            [STRING_TYPE, ADDRESS.to_owned()],
-            contains_ip as Function,
-        ),
-        (
-            "containsCIDR",
-            [STRING_TYPE, RANGE.to_owned()],
-            contains_cidr,
-        ),
-    ] {
-        for (index, argument) in types.into_iter().enumerate() {
+    members(
+        env,
+        &RANGE,
+        "cidr",
+        [
+            ("ip", |args| {
+                custom(Address(own::<Range>(&args, 0)?.address))
+            }),
+            ("masked", |args| {
+                let range = *own::<Range>(&args, 0)?;
+                let address = range.start(range.address);
+                custom(Range { address, ..range })
+            }),
+            ("prefixLength", |args| {
+                answer(Value::Int(i64::from(own::<Range>(&args, 0)?.length)))
+            }),
+        ],
+    )?;
+    let pairs: [(&str, &Type, Function); 2] = [
+        ("containsIP", &ADDRESS, |args| {
+            truth(own::<Range>(&args, 0)?.contains(address_of(&args, 1, "containsIP")?))
+        }),
+        ("containsCIDR", &RANGE, |args| {
+            let (outer, inner) = (
+                *own::<Range>(&args, 0)?,
+                range_of(&args, 1, "containsCIDR")?,
+            );
+            truth(inner.length >= outer.length && outer.contains(inner.address))
+        }),
+    ];
+    for (name, own, function) in pairs {
+        for (index, argument) in [STRING_TYPE, own.to_owned()].into_iter().enumerate() {
             let id = format!("cidr_{name}_{index}");
             env.add_member_overload(name, &id, RANGE.to_owned(), vec![argument], function)?;
         }
     }
     Ok(())
+}
+
+/// An argument that is an address, or the text of one.
+fn address_of(args: &Args<'_, '_>, at: usize, name: &str) -> Result<IpAddr, ExecutionError> {
+    match own::<Address>(args, at) {
+        Ok(address) => Ok(address.0),
+        Err(_) => address(&string(args, at)?).ok_or_else(|| failed(name, "not an IP address")),
+    }
+}
+
+/// An argument that is a range, or the text of one.
+fn range_of(args: &Args<'_, '_>, at: usize, name: &str) -> Result<Range, ExecutionError> {
+    match own::<Range>(args, at) {
+        Ok(range) => Ok(*range),
+        Err(_) => range(&string(args, at)?).ok_or_else(|| failed(name, "not a range of addresses")),
+    }
 }
 
 /// An address without zone; one of IPv4 in the clothes of IPv6 is none.
@@ -142,52 +170,10 @@ impl Range {
         address.is_ipv4() == self.address.is_ipv4()
             && self.start(address) == self.start(self.address)
     }
-
-    fn shown(self) -> String {
-        format!("{}/{}", self.address, self.length)
-    }
-}
-
-fn to_ip<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    let text = string(&args, 0)?;
-    let found = address(&text).ok_or_else(|| failed("ip", "not an IP address"))?;
-    custom(Address(found))
-}
-
-fn is_ip<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    answer(Value::Bool(address(&string(&args, 0)?).is_some()))
-}
-
-fn is_canonical<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    let text = string(&args, 0)?;
-    let found = address(&text).ok_or_else(|| failed("ip.isCanonical", "not an IP address"))?;
-    answer(Value::Bool(found.to_string() == **text))
-}
-
-fn to_cidr<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    let text = string(&args, 0)?;
-    custom(range(&text).ok_or_else(|| failed("cidr", "not a range of addresses"))?)
-}
-
-fn is_cidr<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    answer(Value::Bool(range(&string(&args, 0)?).is_some()))
-}
-
-fn ip_text<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    answer(Value::from(own::<Address>(&args, 0)?.0.to_string()))
-}
-
-fn cidr_text<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    answer(Value::from(own::<Range>(&args, 0)?.shown()))
-}
-
-fn family<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    let is_four = own::<Address>(&args, 0)?.0.is_ipv4();
-    answer(Value::Int(if is_four { 4 } else { 6 }))
 }
 
 fn is<'b, 'v>(args: &Args<'_, '_>, test: impl Fn(&IpAddr) -> bool) -> Answer<'b, 'v> {
-    answer(Value::Bool(test(&own::<Address>(args, 0)?.0)))
+    truth(test(&own::<Address>(args, 0)?.0))
 }
 
 fn is_local_multicast(address: &IpAddr) -> bool {
@@ -211,42 +197,4 @@ fn is_global_unicast(address: &IpAddr) -> bool {
         && !address.is_multicast()
         && !is_local_unicast(address)
         && !is_broadcast
-}
-
-fn range_address<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    custom(Address(own::<Range>(&args, 0)?.address))
-}
-
-fn masked<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    let range = *own::<Range>(&args, 0)?;
-    let address = range.start(range.address);
-    custom(Range { address, ..range })
-}
-
-fn prefix_length<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    answer(Value::Int(i64::from(own::<Range>(&args, 0)?.length)))
-}
-
-fn contains_ip<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    let range = *own::<Range>(&args, 0)?;
-    let wanted = match own::<Address>(&args, 1) {
-        Ok(wanted) => wanted.0,
-        Err(_) => {
-            address(&string(&args, 1)?).ok_or_else(|| failed("containsIP", "not an IP address"))?
-        }
-    };
-    answer(Value::Bool(range.contains(wanted)))
-}
-
-fn contains_cidr<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    let outer = *own::<Range>(&args, 0)?;
-    let inner: Result<Range, ExecutionError> = match own::<Range>(&args, 1) {
-        Ok(inner) => Ok(*inner),
-        Err(_) => range(&string(&args, 1)?)
-            .ok_or_else(|| failed("containsCIDR", "not a range of addresses")),
-    };
-    let inner = inner?;
-    answer(Value::Bool(
-        inner.length >= outer.length && outer.contains(inner.address),
-    ))
 }

@@ -9,9 +9,10 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use cel::common::functions::Function;
 use cel::common::types::{CelOptional, Type};
 use cel::common::value::{CowVal, StaticVal, Val};
-use cel::{ExecutionError, Value};
+use cel::{DeclarationError, Env, ExecutionError, Value};
 
 pub(super) type Args<'b, 'v> = Vec<CowVal<'b, 'v>>;
 pub(super) type Answer<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
@@ -21,7 +22,6 @@ pub(super) trait Custom: Clone + Debug + PartialEq + Send + Sync + 'static {
     fn cel_type() -> &'static Type;
 }
 
-/// A value of such a type.
 #[derive(Clone, Debug)]
 pub(super) struct Opaque<T>(pub(super) T);
 
@@ -59,6 +59,10 @@ pub(super) fn answer<'b, 'v>(value: impl Into<Value>) -> Answer<'b, 'v> {
     Ok(CowVal::Owned(value))
 }
 
+pub(super) fn truth<'b, 'v>(flag: bool) -> Answer<'b, 'v> {
+    answer(Value::Bool(flag))
+}
+
 pub(super) fn custom<'b, 'v, T: Custom>(value: T) -> Answer<'b, 'v> {
     Ok(CowVal::owned(Opaque(value)))
 }
@@ -67,6 +71,19 @@ pub(super) fn optional<'b, 'v>(value: Option<Box<dyn Val>>) -> Answer<'b, 'v> {
     Ok(CowVal::owned(
         value.map_or_else(CelOptional::none, CelOptional::of),
     ))
+}
+
+/// Declares functions of a type of ours that take nothing else.
+pub(super) fn members<const N: usize>(
+    env: &mut Env,
+    of: &Type,
+    prefix: &str,
+    functions: [(&str, Function); N],
+) -> Result<(), DeclarationError> {
+    functions.into_iter().try_for_each(|(name, function)| {
+        let id = format!("{prefix}_{name}");
+        env.add_member_overload(name, &id, of.to_owned(), vec![], function)
+    })
 }
 
 /// The argument of a type of ours.

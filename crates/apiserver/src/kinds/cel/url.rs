@@ -6,15 +6,11 @@
 )]
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
-use std::sync::Arc;
 
-use cel::common::functions::Function;
 use cel::common::types::{STRING_TYPE, Type};
-use cel::objects::{Key, Map};
-use cel::{DeclarationError, Env, Value};
+use cel::{DeclarationError, Env};
 
-use super::opaque::{Answer, Args, Custom, answer, custom, failed, own, string};
+use super::opaque::{Answer, Args, Custom, answer, custom, failed, members, own, string, truth};
 
 static TYPE: Type = Type::new_unspecified_type("kubernetes.URL");
 
@@ -34,24 +30,29 @@ impl Custom for Url {
 
 pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
     env.add_overload("url", "string_to_url", vec![STRING_TYPE], to_url)?;
-    env.add_overload("isURL", "is_url", vec![STRING_TYPE], is_url)?;
-    for (name, function) in [
-        ("getScheme", scheme as Function),
-        ("getHost", host),
-        ("getHostname", hostname),
-        ("getPort", port),
-        ("getEscapedPath", path),
-        ("getQuery", query),
-    ] {
-        env.add_member_overload(
-            name,
-            &format!("url_{name}"),
-            TYPE.to_owned(),
-            vec![],
-            function,
-        )?;
-    }
-    Ok(())
+    env.add_overload("isURL", "is_url", vec![STRING_TYPE], |args| {
+        truth(Url::parse(&string(&args, 0)?).is_some())
+    })?;
+    members(
+        env,
+        &TYPE,
+        "url",
+        [
+            ("getScheme", |args| {
+                answer(own::<Url>(&args, 0)?.scheme.clone())
+            }),
+            ("getHost", |args| answer(own::<Url>(&args, 0)?.host.clone())),
+            ("getHostname", |args| {
+                let name = own::<Url>(&args, 0)?.parts().0;
+                answer(name.trim_matches(['[', ']']))
+            }),
+            ("getPort", |args| answer(own::<Url>(&args, 0)?.parts().1)),
+            ("getEscapedPath", |args| {
+                answer(escaped(&own::<Url>(&args, 0)?.path))
+            }),
+            ("getQuery", query),
+        ],
+    )
 }
 
 impl Url {
@@ -110,25 +111,17 @@ impl Url {
 }
 
 fn is_host(host: &str) -> bool {
-    let end = if let Some(rest) = host.strip_prefix('[') {
-        let Some(end) = rest.find(']') else {
-            return false;
-        };
-        if rest[..end]
-            .split('%')
-            .next()
-            .unwrap_or_default()
-            .parse::<std::net::Ipv6Addr>()
-            .is_err()
-        {
-            return false;
+    let end = match host.strip_prefix('[').map(|rest| rest.split_once(']')) {
+        Some(Some((address, end))) => {
+            let address = address.split('%').next().unwrap_or_default();
+            if address.parse::<std::net::Ipv6Addr>().is_err() {
+                return false;
+            }
+            end
         }
-        &rest[end + 1..]
-    } else {
-        if host.contains(|c: char| " \"<>\\^`{|}".contains(c)) {
-            return false;
-        }
-        host.find(':').map_or("", |at| &host[at..])
+        Some(None) => return false,
+        None if host.contains(|c: char| " \"<>\\^`{|}".contains(c)) => return false,
+        None => host.find(':').map_or("", |at| &host[at..]),
     };
     let port = end.strip_prefix(':').unwrap_or(end);
     port.chars().all(|c| c.is_ascii_digit()) && (end.is_empty() || end.starts_with(':'))
@@ -143,39 +136,13 @@ fn is_encoded(text: &str) -> bool {
 }
 
 fn escaped(path: &str) -> String {
-    let mut out = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~!$&'()*+,;=:@/%[]".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
-}
-
-fn unescaped(text: &str) -> String {
-    let plus = text.replace('+', " ");
-    let bytes = plus.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let digits = bytes
-            .get(at + 1..at + 3)
-            .and_then(|two| std::str::from_utf8(two).ok());
-        let escape = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        match (bytes[at], escape) {
-            (b'%', Some(byte)) => {
-                out.push(byte);
-                at += 3;
-            }
-            (byte, _) => {
-                out.push(byte);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
+    let is_plain =
+        |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.~!$&'()*+,;=:@/%[]".contains(byte);
+    let bytes = path.bytes().map(|byte| match byte {
+        byte if is_plain(&byte) => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    });
+    bytes.collect()
 }
 
 fn to_url<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
@@ -183,42 +150,13 @@ fn to_url<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
     custom(Url::parse(&text).ok_or_else(|| failed("url", "not a URL"))?)
 }
 
-fn is_url<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    answer(Value::Bool(Url::parse(&string(&args, 0)?).is_some()))
-}
-
-fn scheme<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    answer(Value::from(own::<Url>(&args, 0)?.scheme.clone()))
-}
-
-fn host<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    answer(Value::from(own::<Url>(&args, 0)?.host.clone()))
-}
-
-fn hostname<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    let name = own::<Url>(&args, 0)?.parts().0;
-    answer(Value::from(name.trim_matches(['[', ']']).to_owned()))
-}
-
-fn port<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    answer(Value::from(own::<Url>(&args, 0)?.parts().1.to_owned()))
-}
-
-fn path<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    answer(Value::from(escaped(&own::<Url>(&args, 0)?.path)))
-}
-
 fn query<'b, 'v>(args: Args<'b, 'v>) -> Answer<'b, 'v> {
-    let url = own::<Url>(&args, 0)?;
-    let mut found: HashMap<String, Vec<Value>> = HashMap::new();
-    for pair in url.query.split('&').filter(|pair| !pair.is_empty()) {
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let values = found.entry(unescaped(key)).or_default();
-        values.push(Value::from(unescaped(value)));
+    let mut found: HashMap<String, Vec<String>> = HashMap::new();
+    for (key, value) in form_urlencoded::parse(own::<Url>(&args, 0)?.query.as_bytes()) {
+        found
+            .entry(key.into_owned())
+            .or_default()
+            .push(value.into_owned());
     }
-    let map: HashMap<Key, Value> = found
-        .into_iter()
-        .map(|(key, values)| (Key::String(Arc::new(key)), Value::List(Arc::new(values))))
-        .collect();
-    answer(Value::Map(Map { map: Arc::new(map) }))
+    answer(found)
 }

@@ -40,7 +40,6 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// A custom kind with its schema.
     pub(crate) fn custom(group: &str, version: &str, kind: CustomKind<'_>) -> Self {
         let mut draft = Draft::new(group, version);
         draft.operations(kind.kind, kind.plural, kind.namespaced, true, "");

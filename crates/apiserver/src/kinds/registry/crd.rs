@@ -92,7 +92,12 @@ fn kind(object: &Arc<Object>, spec: &Value, version: &Value, storage: &str) -> K
         list_kind,
         singular: singular.map_or(kind_name.to_lowercase(), str::to_owned),
         columns,
-        custom: Some(Box::new(custom(object, version, &api_version, &kind_name))),
+        custom: Some(Box::new(Custom {
+            is_alone: spec["versions"]
+                .as_array()
+                .is_some_and(|all| all.len() == 1),
+            ..custom(object, version, &api_version, &kind_name)
+        })),
         version: name.into(),
         kind: kind_name.into(),
         plural: plural.into(),
@@ -114,6 +119,7 @@ fn custom(object: &Arc<Object>, version: &Value, api_version: &str, kind: &str) 
     Custom {
         definition: Arc::clone(object),
         version: text(&version["name"]),
+        is_alone: false,
         structural: OnceLock::new(),
         keys: OnceLock::new(),
         scale: scale.is_object().then(|| Scale {

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 
 use crate::kinds::builtin::KindInfo;
 use crate::kinds::conversion::stored_path;
+use crate::kinds::metadata;
 use crate::kinds::schema::Structural;
 use crate::kinds::strategy::Strategy;
 use crate::kinds::table::Columns;
 use crate::status::Subject;
 use crate::store::{Object, fields};
 
-/// A served kind.
 #[derive(Debug)]
 #[expect(clippy::struct_field_names, reason = "they are Kubernetes' names")]
 pub(crate) struct Kind {
@@ -61,6 +61,8 @@ pub(crate) struct Subresource {
 pub(crate) struct Custom {
     pub(super) definition: Arc<Object>,
     pub(super) version: String,
+    /// The definition has no other version.
+    pub(super) is_alone: bool,
     pub(super) structural: OnceLock<Structural>,
     pub(super) keys: OnceLock<Keys>,
     pub scale: Option<Scale>,
@@ -83,7 +85,12 @@ impl Custom {
             .unwrap_or_default()
     }
 
-    /// The revision of the definition.
+    /// Whether a stored object was last written under this very schema.
+    pub(crate) fn has_passed(&self, object: &Value) -> bool {
+        let revision = metadata::text(object, "resourceVersion").parse::<u64>();
+        self.is_alone && revision.is_ok_and(|revision| revision > self.revision())
+    }
+
     pub(crate) fn revision(&self) -> u64 {
         self.definition.revision
     }

@@ -19,7 +19,6 @@ pub(crate) struct Definitions {
     compiled: HashMap<String, Option<Arc<Node>>>,
 }
 
-/// Why a schema is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{path}: {detail}")]

@@ -4,8 +4,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use base64::Engine as _;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum Format {
+    #[strum(serialize = "datetime", to_string = "date-time")]
     DateTime,
     Date,
     Duration,
@@ -21,36 +23,11 @@ pub(crate) enum Format {
 
 impl Format {
     pub(crate) fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "date-time" | "datetime" => Self::DateTime,
-            "date" => Self::Date,
-            "duration" => Self::Duration,
-            "byte" => Self::Byte,
-            "ipv4" => Self::Ipv4,
-            "ipv6" => Self::Ipv6,
-            "cidr" => Self::Cidr,
-            "uuid" => Self::Uuid,
-            "uri" => Self::Uri,
-            "hostname" => Self::Hostname,
-            "email" => Self::Email,
-            _ => return None,
-        })
+        name.parse().ok()
     }
 
     pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::DateTime => "date-time",
-            Self::Date => "date",
-            Self::Duration => "duration",
-            Self::Byte => "byte",
-            Self::Ipv4 => "ipv4",
-            Self::Ipv6 => "ipv6",
-            Self::Cidr => "cidr",
-            Self::Uuid => "uuid",
-            Self::Uri => "uri",
-            Self::Hostname => "hostname",
-            Self::Email => "email",
-        }
+        self.into()
     }
 
     pub(crate) fn accepts(self, text: &str) -> bool {
@@ -81,37 +58,12 @@ impl Format {
 
 /// Go's `1h30m`, or the same in words as go-openapi reads it (`2 days`).
 fn is_duration(text: &str) -> bool {
+    #[rustfmt::skip]
     const UNITS: [&str; 30] = [
-        "ns",
-        "nano",
-        "nanosecond",
-        "nanoseconds",
-        "us",
-        "µs",
-        "micro",
-        "microsecond",
-        "microseconds",
-        "ms",
-        "milli",
-        "millisecond",
-        "milliseconds",
-        "s",
-        "sec",
-        "secs",
-        "second",
-        "seconds",
-        "m",
-        "min",
-        "mins",
-        "minute",
-        "minutes",
-        "h",
-        "hr",
-        "hour",
-        "hours",
-        "d",
-        "day",
-        "days",
+        "ns", "nano", "nanosecond", "nanoseconds", "us", "µs", "micro", "microsecond",
+        "microseconds", "ms", "milli", "millisecond", "milliseconds", "s", "sec", "secs",
+        "second", "seconds", "m", "min", "mins", "minute", "minutes", "h", "hr", "hour", "hours",
+        "d", "day", "days",
     ];
     let mut rest = text.trim_start_matches(['-', '+']);
     if rest == "0" {

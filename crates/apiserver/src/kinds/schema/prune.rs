@@ -8,22 +8,11 @@ use super::{Node, Path};
 const TYPE_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// The fields of `ObjectMeta`; metadata is the same in every kind, whatever a schema says.
+#[rustfmt::skip]
 const META_FIELDS: [&str; 15] = [
-    "annotations",
-    "creationTimestamp",
-    "deletionGracePeriodSeconds",
-    "deletionTimestamp",
-    "finalizers",
-    "generateName",
-    "generation",
-    "labels",
-    "managedFields",
-    "name",
-    "namespace",
-    "ownerReferences",
-    "resourceVersion",
-    "selfLink",
-    "uid",
+    "annotations", "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp",
+    "finalizers", "generateName", "generation", "labels", "managedFields", "name", "namespace",
+    "ownerReferences", "resourceVersion", "selfLink", "uid",
 ];
 
 const OWNER_FIELDS: [&str; 6] = [

@@ -239,3 +239,48 @@ proptest! {
         prop_assert_eq!(structural.validate(&object, Some(&object)), vec![]);
     }
 }
+
+#[test]
+fn a_rule_of_the_root_is_asked_again_only_when_what_it_looks_at_has_changed() {
+    let schema = json!({"type": "object",
+        "properties": {
+            "spec": {"type": "object", "properties": {"nodes": {"type": "integer"}}},
+            "status": {"type": "object", "properties": {"ready": {"type": "integer"}}},
+        },
+        "x-kubernetes-validations": [
+            {"rule": "self.spec.nodes < 3", "message": "too many"},
+            {"rule": "!has(self.status) || !has(self.status.ready) || self.status.ready < 3", "message": "too ready"},
+            {"rule": "self.metadata.name.startsWith('a')", "message": "misnamed"},
+        ],
+    });
+    let structural = Structural::compile(&schema).unwrap();
+    let object = |name: &str, nodes: i64, ready: Option<i64>| {
+        let status = ready.map_or(json!({}), |ready| json!({ "ready": ready }));
+        json!({"metadata": {"name": name, "labels": {"n": nodes.to_string()}}, "spec": {"nodes": nodes}, "status": status})
+    };
+    let said = |new: &Value, old: &Value| -> Vec<String> {
+        let all = structural.validate_change(new, old);
+        all.into_iter().map(|error| summary(&[error])).collect()
+    };
+    // Wrong before, and nobody looked: which says that the rule is not asked.
+    let old = object("b", 5, None);
+    assert_eq!(said(&object("b", 5, Some(1)), &old), Vec::<String>::new());
+    assert_eq!(
+        structural
+            .validate(&object("b", 5, Some(1)), Some(&old))
+            .len(),
+        2
+    );
+    // What it looks at has changed, has come, or has gone.
+    for (new, want) in [
+        (object("b", 6, None), "too many"),
+        (object("b", 5, Some(4)), "too ready"),
+        (object("c", 5, None), "misnamed"),
+    ] {
+        let said = said(&new, &old);
+        assert!(said.len() == 1 && said[0].contains(want), "{said:?}");
+    }
+    let mut without = old.clone();
+    without.as_object_mut().unwrap().remove("spec");
+    assert_eq!(said(&without, &old).len(), 1);
+}

@@ -8,7 +8,13 @@ use super::node::{Checks, Kind, List, Node};
 use super::{FieldError, Path, Reason};
 use crate::kinds::cel;
 
-pub(super) fn object(root: &Node, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+/// With `held`, the rules of the root are known to have held for the old object.
+pub(super) fn object(
+    root: &Node,
+    object: &Value,
+    old: Option<&Value>,
+    held: bool,
+) -> Vec<FieldError> {
     let mut errors = Vec::new();
     visit(root, object, old, Path::ROOT, &mut errors);
     if !root.has_rules {
@@ -29,7 +35,12 @@ pub(super) fn object(root: &Node, object: &Value, old: Option<&Value>) -> Vec<Fi
         ));
     } else {
         cel::budget::renew();
-        rules(root, object, old, Path::ROOT, true, &mut errors);
+        let at = At {
+            path: Path::ROOT,
+            is_root: true,
+            held,
+        };
+        rules(root, object, old, at, &mut errors);
     }
     errors
 }
@@ -85,14 +96,34 @@ fn correlated<'a>(list: &List, item: &Value, old: Option<&'a Value>) -> Option<&
     old?.as_array()?.iter().find(same)
 }
 
+/// Where in an object rules are checked.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    path: Path<'a>,
+    is_root: bool,
+    /// They held for the old value.
+    held: bool,
+}
+
+impl<'a> At<'a> {
+    /// Below the root a value may have been let be that was wrong before.
+    fn below(path: Path<'a>) -> Self {
+        Self {
+            path,
+            is_root: false,
+            held: false,
+        }
+    }
+}
+
 fn rules(
     node: &Node,
     value: &Value,
     old: Option<&Value>,
-    path: Path<'_>,
-    is_root: bool,
+    at: At<'_>,
     errors: &mut Vec<FieldError>,
 ) {
+    let path = at.path;
     let is_unchanged = old == Some(value);
     if !node.has_rules || (is_unchanged && !node.has_transitions) || value.is_null() {
         return;
@@ -101,7 +132,10 @@ fn rules(
         if is_unchanged && !rule.may_fail_unchanged() {
             continue;
         }
-        let Some(failure) = rule.check(value, old, node, is_root) else {
+        if at.held && old.is_some_and(|old| rule.sees_the_same(value, old)) {
+            continue;
+        }
+        let Some(failure) = rule.check(value, old, node, at.is_root) else {
             continue;
         };
         let field = match failure.field_path {
@@ -121,7 +155,7 @@ fn rules(
             if let Some(items) = &node.items {
                 for (index, item) in list.iter().enumerate() {
                     let old = correlated(&node.list, item, old);
-                    rules(items, item, old, path.index(index), false, errors);
+                    rules(items, item, old, At::below(path.index(index)), errors);
                 }
             }
         }
@@ -129,9 +163,9 @@ fn rules(
             for (name, value) in map {
                 let old = old.and_then(|old| old.get(name));
                 if let Some(child) = node.properties.get(name.as_str()) {
-                    rules(child, value, old, path.field(name), false, errors);
+                    rules(child, value, old, At::below(path.field(name)), errors);
                 } else if let Some(child) = &node.items {
-                    rules(child, value, old, path.key(name), false, errors);
+                    rules(child, value, old, At::below(path.key(name)), errors);
                 }
             }
         }

@@ -4,27 +4,22 @@ use serde_json::{Value, json};
 
 use super::{Row, items, text};
 
-/// Name, type and priority of a column; those with a priority show only with `-o wide`.
-pub(super) type Header = (&'static str, &'static str, i64);
-
 /// What `kubectl get` shows of a kind.
 #[derive(Debug)]
 pub(crate) struct Printer {
-    pub(super) headers: &'static [Header],
+    /// The columns: those with a star show only with `-o wide`, and what is no text says what it is.
+    pub(super) headers: &'static str,
     pub(super) cells: fn(&Row<'_>) -> Vec<Value>,
 }
 
-pub(super) const NAME: Header = ("Name", "string", 0);
-pub(super) const AGE: Header = ("Age", "string", 0);
-
 /// Of a kind without a printer of its own.
 pub(crate) const PLAIN: Printer = Printer {
-    headers: &[NAME, AGE],
+    headers: "Name, Age",
     cells: |row| vec![row.name(), row.age()],
 };
 
 pub(crate) const CREATED: Printer = Printer {
-    headers: &[NAME, ("Created At", "date", 0)],
+    headers: "Name, Created At:date",
     cells: |row| {
         let created = &row.object["metadata"]["creationTimestamp"];
         vec![row.name(), created.clone()]
@@ -32,17 +27,17 @@ pub(crate) const CREATED: Printer = Printer {
 };
 
 pub(crate) const NAMESPACE: Printer = Printer {
-    headers: &[NAME, ("Status", "string", 0), AGE],
+    headers: "Name, Status, Age",
     cells: |row| vec![row.name(), row.object["status"]["phase"].clone(), row.age()],
 };
 
 pub(crate) const CONFIG_MAP: Printer = Printer {
-    headers: &[NAME, ("Data", "string", 0), AGE],
+    headers: "Name, Data, Age",
     cells: |row| vec![row.name(), data(row, &["data", "binaryData"]), row.age()],
 };
 
 pub(crate) const SECRET: Printer = Printer {
-    headers: &[NAME, ("Type", "string", 0), ("Data", "string", 0), AGE],
+    headers: "Name, Type, Data, Age",
     cells: |row| {
         let kind = text(&row.object["type"], "Opaque");
         vec![row.name(), json!(kind), data(row, &["data"]), row.age()]
@@ -50,7 +45,7 @@ pub(crate) const SECRET: Printer = Printer {
 };
 
 pub(crate) const SERVICE_ACCOUNT: Printer = Printer {
-    headers: &[NAME, ("Secrets", "string", 0), AGE],
+    headers: "Name, Secrets, Age",
     cells: |row| {
         vec![
             row.name(),
@@ -61,7 +56,7 @@ pub(crate) const SERVICE_ACCOUNT: Printer = Printer {
 };
 
 pub(crate) const LEASE: Printer = Printer {
-    headers: &[NAME, ("Holder", "string", 0), AGE],
+    headers: "Name, Holder, Age",
     cells: |row| {
         let holder = &row.object["spec"]["holderIdentity"];
         vec![row.name(), holder.clone(), row.age()]

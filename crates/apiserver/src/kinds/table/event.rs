@@ -5,18 +5,7 @@ use serde_json::{Value, json};
 use super::{Printer, Row, text};
 
 pub(crate) const PRINTER: Printer = Printer {
-    headers: &[
-        ("Last Seen", "string", 0),
-        ("Type", "string", 0),
-        ("Reason", "string", 0),
-        ("Object", "string", 0),
-        ("Subobject", "string", 1),
-        ("Source", "string", 1),
-        ("Message", "string", 0),
-        ("First Seen", "string", 1),
-        ("Count", "string", 1),
-        ("Name", "string", 1),
-    ],
+    headers: "Last Seen, Type, Reason, Object, Subobject*, Source*, Message, First Seen*, Count*, Name*",
     cells: event,
 };
 

@@ -2,19 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{AGE, NAME, Printer, Row, items, labels, text};
+use super::{Printer, Row, is_true, items, labels, text};
 
 pub(crate) const PRINTER: Printer = Printer {
-    headers: &[
-        NAME,
-        ("Status", "string", 0),
-        ("Completions", "string", 0),
-        ("Duration", "string", 0),
-        AGE,
-        ("Containers", "string", 1),
-        ("Images", "string", 1),
-        ("Selector", "string", 1),
-    ],
+    headers: "Name, Status, Completions, Duration, Age, Containers*, Images*, Selector*",
     cells: job,
 };
 
@@ -26,12 +17,7 @@ fn job(row: &Row<'_>) -> Vec<Value> {
         (None, Some(parallel)) if parallel > 1 => format!("{done}/1 of {parallel}"),
         _ => format!("{done}/1"),
     };
-    let is_true = |kind: &str| {
-        let conditions = items(&status["conditions"]);
-        conditions
-            .iter()
-            .any(|one| one["type"] == kind && one["status"] == "True")
-    };
+    let is_true = |kind: &str| is_true(status, kind);
     let state = if is_true("Complete") {
         "Complete"
     } else if is_true("Failed") {

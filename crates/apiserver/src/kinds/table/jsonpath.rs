@@ -4,7 +4,6 @@
 
 use serde_json::Value;
 
-/// A parsed path.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct JsonPath(Vec<Step>);
 
@@ -29,7 +28,6 @@ enum Operator {
     MoreOrEqual,
 }
 
-/// A path that cannot be read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the JSON path {path:?} cannot be read at {rest:?}")]
 pub(crate) struct Error {

@@ -2,18 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{AGE, NAME, Printer, Row, items, labels, text};
+use super::{Printer, Row, items, joined, labels, text};
 
 pub(crate) const SERVICE: Printer = Printer {
-    headers: &[
-        NAME,
-        ("Type", "string", 0),
-        ("Cluster-IP", "string", 0),
-        ("External-IP", "string", 0),
-        ("Port(s)", "string", 0),
-        AGE,
-        ("Selector", "string", 1),
-    ],
+    headers: "Name, Type, Cluster-IP, External-IP, Port(s), Age, Selector*",
     cells: service,
 };
 
@@ -28,8 +20,7 @@ fn service(row: &Row<'_>) -> Vec<Value> {
     let external = match (kind, external.is_empty()) {
         ("ExternalName", _) => text(&spec["externalName"], "<none>").to_owned(),
         ("LoadBalancer", true) => "<pending>".to_owned(),
-        (_, true) => "<none>".to_owned(),
-        _ => external.join(","),
+        _ => joined(&external, "<none>"),
     };
     let ports: Vec<_> = items(&spec["ports"])
         .iter()
@@ -41,24 +32,19 @@ fn service(row: &Row<'_>) -> Vec<Value> {
             }
         })
         .collect();
-    let ports = if ports.is_empty() {
-        "<none>".to_owned()
-    } else {
-        ports.join(",")
-    };
     vec![
         row.name(),
         json!(kind),
         json!(text(&spec["clusterIP"], "<none>")),
         json!(external),
-        json!(ports),
+        json!(joined(&ports, "<none>")),
         row.age(),
         json!(labels(&spec["selector"])),
     ]
 }
 
 pub(crate) const ENDPOINTS: Printer = Printer {
-    headers: &[NAME, ("Endpoints", "string", 0), AGE],
+    headers: "Name, Endpoints, Age",
     cells: endpoints,
 };
 
@@ -73,17 +59,11 @@ fn endpoints(row: &Row<'_>) -> Vec<Value> {
             }
         }
     }
-    vec![row.name(), json!(few(&all)), row.age()]
+    vec![row.name(), json!(few(&all, "<none>")), row.age()]
 }
 
 pub(crate) const SLICE: Printer = Printer {
-    headers: &[
-        NAME,
-        ("AddressType", "string", 0),
-        ("Ports", "string", 0),
-        ("Endpoints", "string", 0),
-        AGE,
-    ],
+    headers: "Name, AddressType, Ports, Endpoints, Age",
     cells: slice,
 };
 
@@ -97,30 +77,19 @@ fn slice(row: &Row<'_>) -> Vec<Value> {
         .flat_map(|one| items(&one["addresses"]))
         .map(|address| text(address, "").to_owned())
         .collect();
-    let ports = if ports.is_empty() {
-        "<unset>".to_owned()
-    } else {
-        few(&ports)
-    };
-    let addresses = if addresses.is_empty() {
-        "<unset>".to_owned()
-    } else {
-        few(&addresses)
-    };
     vec![
         row.name(),
         row.object["addressType"].clone(),
-        json!(ports),
-        json!(addresses),
+        json!(few(&ports, "<unset>")),
+        json!(few(&addresses, "<unset>")),
         row.age(),
     ]
 }
 
 /// The first three of a list, and how many more there are.
-fn few(all: &[String]) -> String {
+fn few(all: &[String], none: &str) -> String {
     match all.len() {
-        0 => "<none>".to_owned(),
-        1..=3 => all.join(","),
+        0..=3 => joined(all, none),
         many => format!("{} + {} more...", all[..3].join(","), many - 3),
     }
 }

@@ -2,21 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{AGE, NAME, Printer, Row, items, text};
+use super::{Printer, Row, items, joined, text};
 
 pub(crate) const PRINTER: Printer = Printer {
-    headers: &[
-        NAME,
-        ("Status", "string", 0),
-        ("Roles", "string", 0),
-        AGE,
-        ("Version", "string", 0),
-        ("Internal-IP", "string", 1),
-        ("External-IP", "string", 1),
-        ("OS-Image", "string", 1),
-        ("Kernel-Version", "string", 1),
-        ("Container-Runtime", "string", 1),
-    ],
+    headers: "Name, Status, Roles, Age, Version, Internal-IP*, External-IP*, OS-Image*, Kernel-Version*, Container-Runtime*",
     cells: node,
 };
 
@@ -57,11 +46,7 @@ fn node(row: &Row<'_>) -> Vec<Value> {
     vec![
         row.name(),
         json!(state),
-        json!(if roles.is_empty() {
-            "<none>".to_owned()
-        } else {
-            roles.join(",")
-        }),
+        json!(joined(&roles, "<none>")),
         row.age(),
         json!(text(&info["kubeletVersion"], "")),
         address("InternalIP"),

@@ -3,20 +3,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Printer, Row, age, items, text};
+use super::{Printer, Row, age, is_true, items, text};
 
 pub(crate) const PRINTER: Printer = Printer {
-    headers: &[
-        ("Name", "string", 0),
-        ("Ready", "string", 0),
-        ("Status", "string", 0),
-        ("Restarts", "string", 0),
-        ("Age", "string", 0),
-        ("IP", "string", 1),
-        ("Node", "string", 1),
-        ("Nominated Node", "string", 1),
-        ("Readiness Gates", "string", 1),
-    ],
+    headers: "Name, Ready, Status, Restarts, Age, IP*, Node*, Nominated Node*, Readiness Gates*",
     cells,
 };
 
@@ -36,11 +26,7 @@ fn cells(row: &Row<'_>) -> Vec<Value> {
     let gates = if gates.is_empty() {
         "<none>".to_owned()
     } else {
-        let is_met = |gate: &&Value| {
-            items(&status["conditions"])
-                .iter()
-                .any(|one| one["type"] == gate["conditionType"] && one["status"] == "True")
-        };
+        let is_met = |gate: &&Value| is_true(status, text(&gate["conditionType"], ""));
         format!("{}/{}", gates.iter().filter(is_met).count(), gates.len())
     };
     let address = items(&status["podIPs"])
@@ -163,9 +149,7 @@ impl<'a> Summary<'a> {
         }
         // One container is done, another one still runs.
         if self.reason == "Completed" && has_running {
-            let is_ready = items(&pod["status"]["conditions"])
-                .iter()
-                .any(|one| one["type"] == "Ready" && one["status"] == "True");
+            let is_ready = is_true(&pod["status"], "Ready");
             let reason = if is_ready { "Running" } else { "NotReady" };
             reason.clone_into(&mut self.reason);
         }

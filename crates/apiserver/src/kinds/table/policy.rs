@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{AGE, NAME, Printer, Row, text};
+use super::{Printer, Row, text};
 
 pub(crate) const QUOTA: Printer = Printer {
-    headers: &[NAME, ("Request", "string", 0), ("Limit", "string", 0), AGE],
+    headers: "Name, Request, Limit, Age",
     cells: quota,
 };
 
@@ -33,13 +33,7 @@ fn quota(row: &Row<'_>) -> Vec<Value> {
 }
 
 pub(crate) const BUDGET: Printer = Printer {
-    headers: &[
-        NAME,
-        ("Min Available", "string", 0),
-        ("Max Unavailable", "string", 0),
-        ("Allowed Disruptions", "integer", 0),
-        AGE,
-    ],
+    headers: "Name, Min Available, Max Unavailable, Allowed Disruptions:integer, Age",
     cells: budget,
 };
 
@@ -63,13 +57,7 @@ fn budget(row: &Row<'_>) -> Vec<Value> {
 }
 
 pub(crate) const PRIORITY: Printer = Printer {
-    headers: &[
-        NAME,
-        ("Value", "string", 0),
-        ("Global-Default", "boolean", 0),
-        AGE,
-        ("PreemptionPolicy", "string", 0),
-    ],
+    headers: "Name, Value, Global-Default:boolean, Age, PreemptionPolicy",
     cells: |row| {
         let object = row.object;
         vec![

@@ -2,17 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{AGE, NAME, Printer, Row, items, text};
+use super::{Printer, Row, items, text};
 
 pub(crate) const BINDING: Printer = Printer {
-    headers: &[
-        NAME,
-        ("Role", "string", 0),
-        AGE,
-        ("Users", "string", 1),
-        ("Groups", "string", 1),
-        ("ServiceAccounts", "string", 1),
-    ],
+    headers: "Name, Role, Age, Users*, Groups*, ServiceAccounts*",
     cells: binding,
 };
 

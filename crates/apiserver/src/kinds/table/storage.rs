@@ -2,20 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{AGE, NAME, Printer, Row, items, text};
+use super::{Printer, Row, items, text};
 
 pub(crate) const CLAIM: Printer = Printer {
-    headers: &[
-        NAME,
-        ("Status", "string", 0),
-        ("Volume", "string", 0),
-        ("Capacity", "string", 0),
-        ("Access Modes", "string", 0),
-        ("StorageClass", "string", 0),
-        ("VolumeAttributesClass", "string", 0),
-        AGE,
-        ("VolumeMode", "string", 1),
-    ],
+    headers: "Name, Status, Volume, Capacity, Access Modes, StorageClass, VolumeAttributesClass, Age, VolumeMode*",
     cells: claim,
 };
 
@@ -49,19 +39,7 @@ fn claim(row: &Row<'_>) -> Vec<Value> {
 }
 
 pub(crate) const VOLUME: Printer = Printer {
-    headers: &[
-        NAME,
-        ("Capacity", "string", 0),
-        ("Access Modes", "string", 0),
-        ("Reclaim Policy", "string", 0),
-        ("Status", "string", 0),
-        ("Claim", "string", 0),
-        ("StorageClass", "string", 0),
-        ("VolumeAttributesClass", "string", 0),
-        ("Reason", "string", 0),
-        AGE,
-        ("VolumeMode", "string", 1),
-    ],
+    headers: "Name, Capacity, Access Modes, Reclaim Policy, Status, Claim, StorageClass, VolumeAttributesClass, Reason, Age, VolumeMode*",
     cells: volume,
 };
 
@@ -107,14 +85,7 @@ fn access_modes(modes: &Value) -> String {
 }
 
 pub(crate) const CLASS: Printer = Printer {
-    headers: &[
-        NAME,
-        ("Provisioner", "string", 0),
-        ("ReclaimPolicy", "string", 0),
-        ("VolumeBindingMode", "string", 0),
-        ("AllowVolumeExpansion", "string", 0),
-        AGE,
-    ],
+    headers: "Name, Provisioner, ReclaimPolicy, VolumeBindingMode, AllowVolumeExpansion, Age",
     cells: class,
 };
 

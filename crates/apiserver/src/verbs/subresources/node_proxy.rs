@@ -40,7 +40,6 @@ const NOT_PASSED_ON: [header::HeaderName; 4] = [
     header::TRANSFER_ENCODING,
 ];
 
-/// A subresource of a pod.
 pub(super) async fn pod(call: &Call, body: Body, upgrade: Option<OnUpgrade>) -> Result<Response> {
     let pod = call.current()?.value();
     let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();

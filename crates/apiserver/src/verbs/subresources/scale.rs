@@ -42,7 +42,6 @@ pub(super) async fn answer(call: &Call, body: &[u8]) -> Result<Response> {
     Ok(respond::json_value(&view(call, paths, &call.view(&object))))
 }
 
-/// The Scale of an object.
 fn view(call: &Call, paths: &Scale, object: &Value) -> Value {
     let number = |path: &str| at(object, path).and_then(Value::as_i64).unwrap_or(0);
     let metadata = &object["metadata"];

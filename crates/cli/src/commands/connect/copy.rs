@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use astrago_rest::snapshot;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::{CHUNK, converse, start};
+use super::{CHUNK, PACE, converse, start};
 use crate::args::{Connection, Copy};
 use crate::exit::Failure;
 
@@ -65,7 +66,7 @@ async fn upload(
     let socket = start(connection, job, worker, &command, false).await?;
     let (sender, receiver) = mpsc::channel(4);
     let packed = tokio::task::spawn_blocking(move || pack(&from, &name, Pieces(sender)));
-    let status = converse(socket, false, receiver, |_| Ok(())).await;
+    let status = converse(socket, false, PACE, receiver, |_| Ok(())).await;
     match packed.await? {
         // Whoever refuses it reads no further; then that is what counts.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -107,7 +108,7 @@ async fn download(
     });
     let (_nothing, input) = mpsc::channel(1);
     let take = move |data: &[u8]| writer.write_all(data).map_err(|_| NotTaken.into());
-    let status = converse(socket, false, input, take).await;
+    let status = converse(socket, false, PACE, input, take).await;
     let unpacked = unpacked.await?;
     match status {
         // The program there has failed, and what came is what it left.
@@ -165,14 +166,13 @@ fn unpack(mut reader: PipeReader, name: &str, place: &Path) -> io::Result<()> {
     let folder = tempfile::Builder::new()
         .prefix(".astrago-cp.")
         .tempdir_in(parent)?;
-    let mut archive = tar::Archive::new(&mut reader);
-    for entry in archive.entries()? {
-        let mut entry = entry?;
+    snapshot::entries(&mut reader, |entry| {
         let kind = entry.header().entry_type();
         if kind.is_file() || kind.is_dir() || kind.is_symlink() || kind.is_hard_link() {
             entry.unpack_in(folder.path())?;
         }
-    }
+        io::Result::Ok(())
+    })?;
     // To the end, so that nobody is kept from writing it.
     io::copy(&mut reader, &mut io::sink())?;
     let new = folder.path().join(name);
@@ -292,6 +292,29 @@ mod tests {
                 assert_eq!(old, there == "folder", "{case}: {name}");
             }
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "{case}");
+        }
+    }
+
+    /// A name without an end is all that a program has to send to take the memory of whoever copies from it.
+    #[test]
+    fn a_name_without_an_end_is_not_held() {
+        let folder = tempfile::tempdir().unwrap();
+        for kind in [tar::EntryType::GNULongName, tar::EntryType::XHeader] {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(kind);
+            header.set_size(1 << 33);
+            header.set_cksum();
+            let (reader, mut writer) = io::pipe().unwrap();
+            let place = folder.path().join("model");
+            let unpacking = std::thread::spawn(move || unpack(reader, "model", &place));
+            writer.write_all(header.as_bytes()).unwrap();
+            let name = [b'x'; 4096];
+            let sent = (0..1 << 14).take_while(|_| writer.write_all(&name).is_ok());
+            let sent = sent.count() * name.len();
+            drop(writer);
+            assert!(sent < 1 << 20, "{sent} bytes were taken");
+            let error = unpacking.join().unwrap().unwrap_err();
+            assert!(error.to_string().contains("too long"), "{error}");
         }
     }
 

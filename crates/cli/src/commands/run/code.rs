@@ -13,7 +13,6 @@ use crate::exit::Failure;
 use crate::folder::Folder;
 use crate::job_file;
 
-/// What is run.
 pub(super) enum Code {
     /// The text of one script.
     Script(String),

@@ -30,7 +30,6 @@ enum Step {
     Follow(i32, i32),
     /// A pod ends by itself, with an error.
     Fail(i32),
-    /// Somebody deletes a pod.
     Delete(i32),
     /// The node takes what has ended away.
     Sweep,

@@ -127,6 +127,20 @@ fn a_new_job_gets_a_pod_for_every_index() {
 }
 
 #[test]
+fn a_job_that_wants_nothing_is_complete_at_once_and_took_no_time() {
+    let spec = json!({ "completions": 0, "parallelism": 1 });
+    let plan = decide(&job(spec, Value::Null), vec![], START);
+    assert!(plan.create.is_empty());
+    assert!(holds(&plan, "Complete", "CompletionsReached"));
+    let status = plan.status.expect("a status");
+    let want = Some(stamp(at(START)));
+    assert_eq!(
+        (&status.start_time, &status.completion_time),
+        (&want, &want)
+    );
+}
+
+#[test]
 fn the_same_world_gives_the_same_names() {
     let new = job(indexed(2), Value::Null);
     let names = |plan: Plan| {

@@ -9,7 +9,6 @@ use crate::spec::Limits;
 
 /// Microseconds over which CPU time is shared out.
 const PERIOD: u64 = 100_000;
-/// The controllers that pods use.
 const CONTROLLERS: [&str; 3] = ["cpu", "memory", "pids"];
 
 /// A hierarchy in which pods can have cgroups.
@@ -110,7 +109,6 @@ impl Hierarchy {
         &self.base
     }
 
-    /// The uppermost folder.
     pub(super) fn mount(&self) -> &Path {
         &self.mount
     }

@@ -10,13 +10,14 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::Target;
-use crate::server::transport::until_farewell;
+use crate::server::transport::{hand_over, until_farewell};
 use crate::server::{Error, Result};
 
-/// Channels are numbered by one byte.
-const PORTS_MAX: usize = 128;
+/// For each, a program that does not read lets something wait.
+const PORTS_MAX: usize = 32;
 const CHUNK_BYTES: usize = 32 << 10;
-const QUEUE: usize = 16;
+/// Pieces that wait for a slow side before the fast one waits too.
+const QUEUE: usize = 2;
 
 /// The ports that a request names.
 pub(super) fn ports(pairs: &[(String, String)]) -> Result<Vec<u16>> {
@@ -68,8 +69,7 @@ pub(super) async fn carry(socket: WebSocket, ports: Vec<u16>, target: Target) {
                     let channel = bytes.split_to(1)[0];
                     let input = inputs.get(usize::from(channel / 2));
                     if let Some(input) = input.filter(|_| channel % 2 == 0) {
-                        // A connection that is over takes nothing more.
-                        let _ = input.send(bytes).await;
+                        hand_over(input, bytes, |piece| piece).await;
                     }
                 }
                 Message::Close(_) => return,

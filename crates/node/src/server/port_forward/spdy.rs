@@ -13,14 +13,15 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::Target;
+use crate::server::transport::hand_over;
 use crate::server::transport::spdy::frame::{self, Frame};
 use crate::server::transport::spdy::headers;
 
 /// Connections at a time; a browser opens a handful.
-const CONNECTIONS_MAX: usize = 256;
+const CONNECTIONS_MAX: usize = 128;
 const CHUNK_BYTES: usize = 32 << 10;
-/// Frames that wait for a slow side before the fast one waits too.
-const QUEUE: usize = 16;
+/// Pieces that wait for a slow side before the fast one waits too.
+const QUEUE: usize = 2;
 
 type Frames = mpsc::Sender<Bytes>;
 
@@ -137,11 +138,8 @@ async fn receive(mut reader: impl AsyncRead + Unpin, frames: Frames, target: Tar
             // Not used, but the decoder must see every block.
             Frame::Headers { block } => drop(decoder.decode(&block)?),
             Frame::Data { id, bytes, last } => {
-                if let Some(stream) = streams.get(&id)
-                    && !bytes.is_empty()
-                {
-                    // A connection that is over takes nothing more.
-                    let _ = stream.data.send(bytes).await;
+                if let Some(stream) = streams.get(&id) {
+                    hand_over(&stream.data, bytes, |piece| piece).await;
                 }
                 if last {
                     streams.remove(&id);

@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 
 use self::frame::Frame;
 use super::super::{Error, Result};
-use super::{Channel, Input, Output, Wanted, until_farewell, values};
+use super::{Channel, Input, Output, Wanted, hand_over, until_farewell, values};
 
 const PROTOCOL: &str = "v4.channel.k8s.io";
 static PROTOCOL_HEADER: HeaderName = HeaderName::from_static("x-stream-protocol-version");
@@ -137,10 +137,7 @@ async fn receive(
             Frame::Headers { block } => drop(headers.decode(&block)?),
             Frame::Ping(id) => drop(events.send(Event::Ping(id)).await),
             Frame::Data { id, bytes, last } if Some(id) == stdin => {
-                // A program that has ended reads nothing more; its caller need not know.
-                if !bytes.is_empty() {
-                    let _ = input.send(Input::Stdin(bytes)).await;
-                }
+                hand_over(&input, bytes, Input::Stdin).await;
                 if last {
                     let _ = input.send(Input::StdinEnd).await;
                 }

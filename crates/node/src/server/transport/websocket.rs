@@ -12,7 +12,7 @@ use futures::{SinkExt, Stream, StreamExt};
 use tokio::sync::mpsc;
 
 use super::super::Error;
-use super::{Channel, Input, Output, Wanted, until_farewell};
+use super::{Channel, Input, Output, Wanted, bounded, hand_over, until_farewell};
 
 const STDIN: u8 = 0;
 const STDOUT: u8 = 1;
@@ -25,10 +25,9 @@ const CLOSE: u8 = 255;
 /// In the order of our preference.
 const PROTOCOLS: [&str; 3] = ["v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io"];
 const LOGS: &str = "binary.k8s.io";
-const MESSAGE_MAX: usize = 16 << 20;
 
 pub(super) fn negotiate(upgrade: WebSocketUpgrade) -> Result<WebSocketUpgrade, Error> {
-    let upgrade = upgrade.protocols(PROTOCOLS).max_message_size(MESSAGE_MAX);
+    let upgrade = bounded(upgrade).protocols(PROTOCOLS);
     if upgrade.selected_protocol().is_none() {
         let text = format!(
             "unable to upgrade: the server speaks {}",
@@ -58,20 +57,22 @@ pub(in crate::server) fn logs<E: Send + 'static>(
     upgrade: WebSocketUpgrade,
     text: impl Stream<Item = Result<Bytes, E>> + Send + 'static,
 ) -> Response {
-    upgrade.protocols([LOGS]).on_upgrade(|socket| async move {
-        let (mut sink, mut stream) = socket.split();
-        let sending = async {
-            let mut text = pin!(text);
-            while let Some(Ok(bytes)) = text.next().await {
-                if sink.send(Message::Binary(bytes)).await.is_err() {
-                    return;
+    bounded(upgrade)
+        .protocols([LOGS])
+        .on_upgrade(|socket| async move {
+            let (mut sink, mut stream) = socket.split();
+            let sending = async {
+                let mut text = pin!(text);
+                while let Some(Ok(bytes)) = text.next().await {
+                    if sink.send(Message::Binary(bytes)).await.is_err() {
+                        return;
+                    }
                 }
-            }
-            let _ = sink.send(farewell()).await;
-        };
-        let leaving = async { while let Some(Ok(_)) = stream.next().await {} };
-        until_farewell(sending, leaving).await;
-    })
+                let _ = sink.send(farewell()).await;
+            };
+            let leaving = async { while let Some(Ok(_)) = stream.next().await {} };
+            until_farewell(sending, leaving).await;
+        })
 }
 
 async fn receive(mut stream: SplitStream<WebSocket>, closes: bool, input: mpsc::Sender<Input>) {
@@ -87,7 +88,10 @@ async fn receive(mut stream: SplitStream<WebSocket>, closes: bool, input: mpsc::
         }
         let channel = bytes.split_to(1)[0];
         let message = match channel {
-            STDIN if !bytes.is_empty() => Some(Input::Stdin(bytes)),
+            STDIN => {
+                hand_over(&input, bytes, Input::Stdin).await;
+                None
+            }
             RESIZE => Input::resize(&bytes),
             CLOSE if closes && bytes[..] == [STDIN] => Some(Input::StdinEnd),
             _ => None,

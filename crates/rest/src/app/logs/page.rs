@@ -1,6 +1,7 @@
 //! A log of any length, read page by page: from its end, back from where one is, forward, or around a
 //! moment. A reader holds a place (as a follower does) and never the whole log.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -10,16 +11,13 @@ use super::uid;
 use crate::app::{Error, Result};
 use crate::context::Context;
 use crate::identity::Caller;
-use crate::logbook::{Attempt, Logbook, Placed};
+use crate::logbook::{Attempt, Logbook, Most, Placed};
 use crate::model::{LogAttempt, LogPage};
 use crate::world::Key;
 
-/// Which page is wanted.
 #[derive(Debug)]
 pub(crate) enum Where {
-    /// The last lines.
     End,
-    /// What comes before a place.
     Before(Position),
     /// What comes behind it.
     After(Position),
@@ -72,7 +70,9 @@ pub(crate) async fn attempts(
         let mut bytes = 0;
         for attempt in &of_workers {
             bytes += book.length(&uid, attempt);
-            let (first, _) = book.forwards(&uid, attempt, 0, 1).map_err(Error::disk)?;
+            let (first, _) = book
+                .forwards(&uid, attempt, 0, Most::lines(1))
+                .map_err(Error::disk)?;
             let time = first.first().and_then(|placed| placed.line.time);
             started_at = [started_at, time].into_iter().flatten().min();
         }
@@ -126,14 +126,29 @@ fn read(book: &Logbook, uid: &str, wanted: &Wanted) -> std::io::Result<LogPage> 
     let mut end = start.clone();
     let mut lines = Vec::new();
     if before > 0 {
+        let of: Vec<Attempt> = start.attempts().collect();
+        let of: Vec<Attempt> = of
+            .into_iter()
+            .filter(|one| in_page(one, wanted.worker))
+            .collect();
+        let most = Most::lines(before).of_each(of.len());
         let mut found = Vec::new();
-        for attempt in start.attempts().filter(|one| in_page(one, wanted.worker)) {
-            let until = start.offset(&attempt);
-            let read = book.backwards(uid, &attempt, until, before)?;
+        // Before the first line of a worker that has more, nobody's lines can be put in order yet.
+        let mut horizon: Option<Timestamp> = None;
+        for attempt in of {
+            let read = book.backwards(uid, &attempt, start.offset(&attempt), most)?;
+            if let Some(first) = read.first().filter(|first| first.start > 0)
+                && read.len() < before
+            {
+                horizon = horizon.max(first.line.time);
+            }
             found.push((attempt, read));
         }
         let merged = merge(found);
-        let skip = merged.len().saturating_sub(before);
+        let within =
+            |(_, placed): &(Attempt, Placed)| placed.line.time.is_none_or(|at| Some(at) >= horizon);
+        let early = merged.iter().position(within).unwrap_or(0);
+        let skip = merged.len().saturating_sub(before).max(early);
         // Each worker's place moves back to the first of its lines that is kept.
         for (attempt, placed) in merged[skip..].iter().rev() {
             start.set(attempt, placed.start);
@@ -176,11 +191,14 @@ pub(super) fn news(
     position: &Position,
     most: usize,
 ) -> std::io::Result<(Vec<(Attempt, Placed)>, bool)> {
+    let attempts: Vec<&Attempt> = attempts.iter().filter(|one| in_page(one, worker)).collect();
+    let workers: BTreeSet<i64> = attempts.iter().map(|one| one.worker).collect();
+    let most = Most::lines(most).of_each(workers.len());
     let mut found: Vec<(Attempt, Vec<Placed>)> = Vec::new();
     let mut unfinished: Option<i64> = None;
     // Beyond the last line of a worker that has more, nobody's lines can be put in order yet.
     let mut horizon: Option<Timestamp> = None;
-    for attempt in attempts.iter().filter(|one| in_page(one, worker)) {
+    for attempt in attempts {
         if unfinished == Some(attempt.worker) || position.is_past(attempt) {
             continue;
         }
@@ -242,7 +260,7 @@ fn around(
 ) -> std::io::Result<Position> {
     let mut position = ends(book, uid, attempts);
     for attempt in place.attempts() {
-        let (line, _) = book.forwards(uid, &attempt, place.offset(&attempt), 1)?;
+        let (line, _) = book.forwards(uid, &attempt, place.offset(&attempt), Most::lines(1))?;
         if let Some(time) = line.first().and_then(|placed| placed.line.time) {
             position = moment(book, uid, attempts, time)?;
         }
@@ -346,7 +364,7 @@ mod tests {
     fn a_page_is_read_around_a_line_of_one_worker() {
         let (_folder, book) = book();
         let lines = book
-            .forwards("u", &Attempt::of_test(1, 1, 0), 0, 1000)
+            .forwards("u", &Attempt::of_test(1, 1, 0), 0, Most::lines(1000))
             .unwrap();
         let wanted = &lines.0[300];
         let around = place(&format!(

@@ -35,6 +35,12 @@ pub(crate) enum Item {
 /// Lines that are read at once from one file.
 const BATCH: usize = 500;
 
+/// Lines that wait for whoever follows, each of which may be long.
+const WAITING: usize = 16;
+
+/// The furthest place in a file.
+const FURTHEST: u64 = 1 << 50;
+
 /// How long lines are gathered while they keep coming.
 const PACE: Duration = Duration::from_millis(20);
 
@@ -46,7 +52,8 @@ const LOOK: Duration = Duration::from_secs(2);
 pub(crate) struct Position(BTreeMap<i64, (String, u64)>);
 
 impl Position {
-    /// `worker:attempt:offset`, joined by commas.
+    /// `worker:attempt:offset`, joined by commas. Whoever sends it may have made it up, and an attempt is a part of the name
+    /// of a file.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut position = Self::default();
         for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -54,6 +61,12 @@ impl Position {
             let worker = fields.next()?.parse().ok()?;
             let attempt = fields.next()?.to_owned();
             let offset = fields.next()?.parse().ok()?;
+            let named = attempt
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+            if !named || offset > FURTHEST {
+                return None;
+            }
             position.0.insert(worker, (attempt, offset));
         }
         Some(position)
@@ -119,7 +132,7 @@ pub(crate) async fn follow(
         None => Position::default(),
     };
     let skip = tail.filter(|_| after.is_none());
-    let (sender, receiver) = mpsc::channel(BATCH);
+    let (sender, receiver) = mpsc::channel(WAITING);
     let context_ = Arc::clone(context);
     let mut access = Access::core("get", "pods", &key.namespace);
     access.subresource = "log";
@@ -230,9 +243,9 @@ impl Follower {
         let book = &self.context.logbook;
         for attempt in book.latest(&self.uid, self.worker, false) {
             let length = book.length(&self.uid, &attempt);
-            let last = book.backwards(&self.uid, &attempt, length, tail);
-            let first = last.unwrap_or_default().first().map(|placed| placed.start);
-            self.position.set(&attempt, first.unwrap_or(length));
+            let last = book.last_lines(&self.uid, &attempt, 0..length, tail as u64);
+            let start = last.map_or(length, |(start, _)| start);
+            self.position.set(&attempt, start);
         }
     }
 }
@@ -246,6 +259,16 @@ mod tests {
         let position = Position::parse("0:000000000010-0001:120,3:000000000009-0000:7").unwrap();
         assert_eq!(Position::parse(&position.text()), Some(position));
         assert_eq!(Position::parse(""), Some(Position::default()));
-        assert_eq!(Position::parse("0:x"), None);
+        for wrong in [
+            "0:x",
+            "0:/../../other/00000.x:0",
+            "0:..:0",
+            "0:a%2f:0",
+            "0:x:18446744073709551615",
+            "0:x:-1",
+            "99999999999999999999:x:0",
+        ] {
+            assert_eq!(Position::parse(wrong), None, "{wrong}");
+        }
     }
 }

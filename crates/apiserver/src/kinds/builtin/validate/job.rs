@@ -5,8 +5,12 @@ mod policies;
 use serde_json::Value;
 
 use super::{one_of, pod};
-use crate::kinds::schema::{FieldError, Reason};
+use crate::kinds::builtin::names;
+use crate::kinds::schema::FieldError;
 use crate::kinds::selector::Labels;
+
+/// How long the name of a manager may be.
+const MOST_OF_A_MANAGER: usize = 63;
 
 pub(in crate::kinds::builtin) fn job(
     new: &Value,
@@ -39,13 +43,18 @@ pub(in crate::kinds::builtin) fn job(
         errors,
     );
     indexes(spec, errors);
+    if old.is_none() {
+        names(new, errors);
+    }
     let template = &spec["template"];
     if !template.is_object() {
         errors.push(FieldError::required("spec.template", ""));
         return;
     }
     selector(new, old, errors);
-    pod::spec(&template["spec"], "spec.template.spec", errors);
+    if old.is_none_or(|old| old["spec"]["template"]["spec"] != template["spec"]) {
+        pod::spec(&template["spec"], "spec.template.spec", errors);
+    }
     let policy = &template["spec"]["restartPolicy"];
     let at = "spec.template.spec.restartPolicy";
     if policy != "OnFailure" && policy != "Never" {
@@ -105,6 +114,33 @@ fn indexes(spec: &Value, errors: &mut Vec<FieldError>) {
     if !spec["maxFailedIndexes"].is_null() && spec["backoffLimitPerIndex"].is_null() {
         let detail = "when maxFailedIndexes is specified";
         errors.push(FieldError::required("spec.backoffLimitPerIndex", detail));
+    }
+}
+
+/// Who looks after the job, and what its pods will be called: an index is part of a host's name.
+fn names(job: &Value, errors: &mut Vec<FieldError>) {
+    let spec = &job["spec"];
+    let manager = &spec["managedBy"];
+    if let Some(text) = manager.as_str() {
+        let path = text.split_once('/');
+        let is_path = path.is_some_and(|(domain, path)| {
+            names::subdomain_problem(domain).is_none() && !path.is_empty()
+        });
+        if !is_path {
+            let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+            errors.push(FieldError::invalid("spec.managedBy", manager, detail));
+        } else if text.len() > MOST_OF_A_MANAGER {
+            errors.push(FieldError::too_long("spec.managedBy", MOST_OF_A_MANAGER));
+        }
+    }
+    let name = job["metadata"]["name"].as_str().unwrap_or_default();
+    let last = spec["completions"].as_i64().unwrap_or_default() - 1;
+    let indexed = spec["completionMode"] == "Indexed" && last >= 0 && !name.is_empty();
+    let pod = indexed.then(|| format!("{name}-{last}"));
+    if let Some(problem) = pod.as_deref().and_then(names::label_problem) {
+        let detail = format!("will not able to create pod with invalid DNS label: {problem}");
+        let shown = name.into();
+        errors.push(FieldError::invalid("metadata.name", &shown, &detail));
     }
 }
 
@@ -177,7 +213,7 @@ fn update(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     }
     for field in fixed {
         if spec[field] != before[field] {
-            errors.push(immutable(&format!("spec.{field}")));
+            errors.push(immutable(&format!("spec.{field}"), &spec[field]));
         }
     }
     // Before a suspended job has started, queues may still say where its pods go.
@@ -199,7 +235,7 @@ fn update(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     if template["spec"] != spec["template"]["spec"]
         || !same(&template["metadata"], &spec["template"]["metadata"])
     {
-        errors.push(immutable("spec.template"));
+        errors.push(immutable("spec.template", &spec["template"]));
     }
 }
 
@@ -218,10 +254,10 @@ fn is_bare(value: &Value) -> bool {
     value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty)
 }
 
-fn immutable(at: &str) -> FieldError {
-    FieldError::new(
-        at,
-        Reason::Invalid,
-        "Invalid value: \"object\": field is immutable",
-    )
+fn immutable(at: &str, value: &Value) -> FieldError {
+    let shown = match value {
+        Value::Object(_) | Value::Array(_) => "object".into(),
+        value => value.clone(),
+    };
+    FieldError::invalid(at, &shown, "field is immutable")
 }

@@ -1,67 +1,155 @@
 //! The rules of pods and pod templates.
 
+mod container;
+mod environment;
+mod handler;
+mod placement;
+mod resources;
+#[cfg(test)]
+mod tests;
+mod update;
+mod volume;
+
 use std::collections::HashSet;
+use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::{one_of, port_number};
-use crate::kinds::builtin::{names, quantity};
-use crate::kinds::schema::{FieldError, Reason};
+use super::{list, one_of, port_number, problem, text};
+use crate::kinds::builtin::names;
+use crate::kinds::metadata;
+use crate::kinds::schema::FieldError;
 
-const UPDATE: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+pub(super) use placement::selector;
+pub(super) use update::update;
 
+const POLICIES: [&str; 3] = ["Always", "OnFailure", "Never"];
+const DNS: [&str; 4] = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
+
+/// The rules of a pod's spec, and of a template's.
 pub(super) fn spec(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
-    const POLICIES: [&str; 3] = ["Always", "OnFailure", "Never"];
-    let containers = list(spec, "containers");
-    if containers.is_empty() {
-        errors.push(FieldError::required(format!("{at}.containers"), ""));
-    }
+    let field = |name: &str| format!("{at}.{name}");
+    volume::all(spec, &field("volumes"), errors);
+    container::all(spec, at, errors);
     one_of(
         &spec["restartPolicy"],
-        &format!("{at}.restartPolicy"),
+        &field("restartPolicy"),
         &POLICIES,
         errors,
     );
-    let volumes = list(spec, "volumes");
-    let mut named = HashSet::new();
-    for (index, volume) in volumes.iter().enumerate() {
-        self::volume(volume, &format!("{at}.volumes[{index}]"), errors);
-        let name = text(volume, "name");
-        if !name.is_empty() && !named.insert(name) {
-            let at = format!("{at}.volumes[{index}].name");
-            errors.push(FieldError::duplicate(at, &volume["name"]));
+    one_of(&spec["dnsPolicy"], &field("dnsPolicy"), &DNS, errors);
+    dns(spec, &field("dnsConfig"), errors);
+    security(&spec["securityContext"], &field("securityContext"), errors);
+    placement::placement(spec, at, errors);
+    for (name, check) in [
+        ("hostname", names::label_problem as fn(&str) -> _),
+        ("subdomain", names::label_problem),
+        ("nodeName", names::subdomain_problem),
+        ("serviceAccountName", names::subdomain_problem),
+        ("priorityClassName", names::subdomain_problem),
+        ("runtimeClassName", names::subdomain_problem),
+    ] {
+        if !text(spec, name).is_empty() {
+            problem(check(text(spec, name)), &spec[name], &field(name), errors);
         }
     }
-    let sources: HashSet<&str> = volumes.iter().map(|volume| text(volume, "name")).collect();
-    let mut seen: HashSet<&str> = HashSet::new();
-    for field in ["initContainers", "containers"] {
-        for (index, container) in list(spec, field).iter().enumerate() {
-            let at = format!("{at}.{field}[{index}]");
-            self::container(container, &sources, &at, errors);
-            let name = text(container, "name");
-            if !name.is_empty() && !seen.insert(name) {
-                errors.push(FieldError::duplicate(
-                    format!("{at}.name"),
-                    &container["name"],
-                ));
-            }
-        }
-    }
-    let at_sysctls = format!("{at}.securityContext.sysctls");
-    sysctls(
-        list(&spec["securityContext"], "sysctls"),
-        &at_sysctls,
-        errors,
-    );
-    if spec["activeDeadlineSeconds"]
+    aliases(spec, &field("hostAliases"), errors);
+    gates(spec, at, errors);
+    let deadline = &spec["activeDeadlineSeconds"];
+    if deadline
         .as_i64()
-        .is_some_and(|seconds| seconds < 1)
+        .is_some_and(|seconds| !(1..=i64::from(i32::MAX)).contains(&seconds))
     {
-        errors.push(FieldError::invalid(
-            format!("{at}.activeDeadlineSeconds"),
-            &spec["activeDeadlineSeconds"],
-            "must be between 1 and 2147483647, inclusive",
-        ));
+        let detail = "must be between 1 and 2147483647, inclusive";
+        let at = field("activeDeadlineSeconds");
+        errors.push(FieldError::invalid(at, deadline, detail));
+    }
+}
+
+fn dns(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    let config = &spec["dnsConfig"];
+    let servers = list(config, "nameservers");
+    if spec["dnsPolicy"] == "None" && servers.is_empty() {
+        let detail = "must provide at least one DNS nameserver when `dnsPolicy` is None";
+        errors.push(FieldError::required(format!("{at}.nameservers"), detail));
+    }
+    if servers.len() > 3 {
+        let detail = "must not have more than 3 nameservers";
+        let at = format!("{at}.nameservers");
+        errors.push(FieldError::invalid(at, &config["nameservers"], detail));
+    }
+    for (index, server) in servers.iter().enumerate() {
+        address(server, &format!("{at}.nameservers[{index}]"), errors);
+    }
+    if list(config, "searches").len() > 32 {
+        let detail = "must not have more than 32 search paths";
+        let at = format!("{at}.searches");
+        errors.push(FieldError::invalid(at, &config["searches"], detail));
+    }
+}
+
+/// What of a pod's security is numbers and names.
+fn security(security: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    const POLICIES: [&str; 2] = ["Always", "OnRootMismatch"];
+    for name in ["runAsUser", "runAsGroup", "fsGroup"] {
+        id(&security[name], &format!("{at}.{name}"), errors);
+    }
+    for (index, group) in list(security, "supplementalGroups").iter().enumerate() {
+        id(group, &format!("{at}.supplementalGroups[{index}]"), errors);
+    }
+    let change = &security["fsGroupChangePolicy"];
+    if !change.is_null() {
+        let at = format!("{at}.fsGroupChangePolicy");
+        one_of(change, &at, &POLICIES, errors);
+    }
+    sysctls(list(security, "sysctls"), &format!("{at}.sysctls"), errors);
+}
+
+/// A user or a group.
+fn id(id: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    if id
+        .as_i64()
+        .is_some_and(|id| !(0..=i64::from(i32::MAX)).contains(&id))
+    {
+        let detail = "must be between 0 and 2147483647, inclusive";
+        errors.push(FieldError::invalid(at, id, detail));
+    }
+}
+
+fn aliases(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    for (index, alias) in list(spec, "hostAliases").iter().enumerate() {
+        address(&alias["ip"], &format!("{at}[{index}].ip"), errors);
+        for (number, name) in list(alias, "hostnames").iter().enumerate() {
+            let at = format!("{at}[{index}].hostnames[{number}]");
+            let found = names::subdomain_problem(name.as_str().unwrap_or_default());
+            problem(found, name, &at, errors);
+        }
+    }
+}
+
+fn address(address: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    let parsed = address.as_str().unwrap_or_default().parse::<IpAddr>();
+    if parsed.is_err() {
+        let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+        errors.push(FieldError::invalid(at, address, detail));
+    }
+}
+
+/// What keeps a pod from being scheduled, and from being ready.
+fn gates(spec: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    let mut seen = HashSet::new();
+    for (index, gate) in list(spec, "schedulingGates").iter().enumerate() {
+        let at = format!("{at}.schedulingGates[{index}]");
+        let name = text(gate, "name");
+        problem(metadata::key_problem(name), &gate["name"], &at, errors);
+        if !seen.insert(name) {
+            errors.push(FieldError::duplicate(at, &gate["name"]));
+        }
+    }
+    for (index, gate) in list(spec, "readinessGates").iter().enumerate() {
+        let at = format!("{at}.readinessGates[{index}].conditionType");
+        let found = metadata::key_problem(text(gate, "conditionType"));
+        problem(found, &gate["conditionType"], &at, errors);
     }
 }
 
@@ -92,217 +180,4 @@ fn is_sysctl(name: &str) -> bool {
                     .bytes()
                     .all(|byte| is_plain(byte) || matches!(byte, b'-' | b'_'))
         })
-}
-
-/// What of a pod may change: images, and what is loosened rather than turned around.
-pub(super) fn update(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
-    let mut allowed = old["spec"].clone();
-    let wanted = &new["spec"];
-    for field in ["containers", "initContainers"] {
-        let images = list(wanted, field);
-        let mine = allowed.get_mut(field).and_then(Value::as_array_mut);
-        let mine = mine.map(Vec::as_mut_slice).unwrap_or_default();
-        for (mine, theirs) in mine.iter_mut().zip(images) {
-            put(mine, theirs, "image");
-        }
-    }
-    put(&mut allowed, wanted, "activeDeadlineSeconds");
-    deadline(&wanted["activeDeadlineSeconds"], &old["spec"], errors);
-    let kept = list(&allowed, "tolerations")
-        .iter()
-        .all(|one| list(wanted, "tolerations").contains(one));
-    if kept {
-        put(&mut allowed, wanted, "tolerations");
-    }
-    let (before, after) = (
-        &old["spec"]["terminationGracePeriodSeconds"],
-        &wanted["terminationGracePeriodSeconds"],
-    );
-    if before.as_i64().is_some_and(|seconds| seconds < 0) && *after == 1 {
-        put(&mut allowed, wanted, "terminationGracePeriodSeconds");
-    }
-    // A gate may be opened, and while one is shut the pod may still be steered.
-    let gates = list(&old["spec"], "schedulingGates");
-    if list(wanted, "schedulingGates")
-        .iter()
-        .all(|gate| gates.contains(gate))
-    {
-        put(&mut allowed, wanted, "schedulingGates");
-    }
-    if !gates.is_empty() {
-        put(&mut allowed, wanted, "nodeSelector");
-        put(&mut allowed, wanted, "affinity");
-    }
-    // Binding sets the node once.
-    if old["spec"]["nodeName"].is_null() {
-        put(&mut allowed, wanted, "nodeName");
-    }
-    put(&mut allowed, wanted, "ephemeralContainers");
-    if allowed != *wanted {
-        errors.push(FieldError::forbidden("spec", UPDATE));
-    }
-}
-
-/// A deadline may be set, and lowered.
-fn deadline(wanted: &Value, old: &Value, errors: &mut Vec<FieldError>) {
-    let Some(before) = old["activeDeadlineSeconds"].as_i64() else {
-        return;
-    };
-    let detail = match wanted.as_i64() {
-        Some(seconds) if seconds <= before => return,
-        Some(_) => "must be less than or equal to previous value",
-        None => "must not update from a positive integer to nil value",
-    };
-    errors.push(FieldError::invalid(
-        "spec.activeDeadlineSeconds",
-        wanted,
-        detail,
-    ));
-}
-
-fn put(into: &mut Value, from: &Value, field: &str) {
-    if let Some(map) = into.as_object_mut() {
-        match from.get(field) {
-            Some(value) => map.insert(field.to_owned(), value.clone()),
-            None => map.remove(field),
-        };
-    }
-}
-
-fn container(container: &Value, volumes: &HashSet<&str>, at: &str, errors: &mut Vec<FieldError>) {
-    name(&container["name"], &format!("{at}.name"), errors);
-    if text(container, "image").trim().is_empty() {
-        errors.push(FieldError::required(format!("{at}.image"), ""));
-    }
-    one_of(
-        &container["imagePullPolicy"],
-        &format!("{at}.imagePullPolicy"),
-        &["Always", "IfNotPresent", "Never"],
-        errors,
-    );
-    for (index, port) in list(container, "ports").iter().enumerate() {
-        let at = format!("{at}.ports[{index}]");
-        port_number(
-            &port["containerPort"],
-            &format!("{at}.containerPort"),
-            errors,
-        );
-        one_of(
-            &port["protocol"],
-            &format!("{at}.protocol"),
-            &["SCTP", "TCP", "UDP"],
-            errors,
-        );
-    }
-    for (index, variable) in list(container, "env").iter().enumerate() {
-        let at = format!("{at}.env[{index}]");
-        if text(variable, "name").is_empty() {
-            errors.push(FieldError::required(format!("{at}.name"), ""));
-        } else if text(variable, "name").contains('=') {
-            let detail = "a valid environment variable name must consist only of printable ASCII characters other than '='";
-            errors.push(FieldError::invalid(
-                format!("{at}.name"),
-                &variable["name"],
-                detail,
-            ));
-        }
-        if !text(variable, "value").is_empty() && variable["valueFrom"].is_object() {
-            let detail = "may not be specified when `value` is not empty";
-            let shown = Value::from("");
-            errors.push(FieldError::invalid(
-                format!("{at}.valueFrom"),
-                &shown,
-                detail,
-            ));
-        }
-    }
-    let mut paths = HashSet::new();
-    for (index, mount) in list(container, "volumeMounts").iter().enumerate() {
-        let at = format!("{at}.volumeMounts[{index}]");
-        let wanted = text(mount, "name");
-        if wanted.is_empty() {
-            errors.push(FieldError::required(format!("{at}.name"), ""));
-        } else if !volumes.contains(wanted) {
-            let body = format!("Not found: {wanted:?}");
-            errors.push(FieldError::new(
-                format!("{at}.name"),
-                Reason::NotFound,
-                body,
-            ));
-        }
-        let path = &mount["mountPath"];
-        if text(mount, "mountPath").is_empty() {
-            errors.push(FieldError::required(format!("{at}.mountPath"), ""));
-        } else if !paths.insert(text(mount, "mountPath")) {
-            errors.push(FieldError::invalid(
-                format!("{at}.mountPath"),
-                path,
-                "must be unique",
-            ));
-        }
-    }
-    resources(&container["resources"], &format!("{at}.resources"), errors);
-}
-
-fn resources(resources: &Value, at: &str, errors: &mut Vec<FieldError>) {
-    for field in ["limits", "requests"] {
-        for (resource, amount) in resources[field].as_object().into_iter().flatten() {
-            let nanos = amount.as_str().and_then(quantity::nanos);
-            if nanos.is_some_and(|nanos| nanos < 0) {
-                let detail = "must be greater than or equal to 0";
-                let at = format!("{at}.{field}[{resource}]");
-                errors.push(FieldError::invalid(at, amount, detail));
-            }
-        }
-    }
-    for (resource, request) in resources["requests"].as_object().into_iter().flatten() {
-        let limit = &resources["limits"][resource];
-        let nanos = |amount: &Value| amount.as_str().and_then(quantity::nanos);
-        if let (Some(wanted), Some(allowed)) = (nanos(request), nanos(limit))
-            && wanted > allowed
-        {
-            let limit = limit.as_str().unwrap_or_default();
-            let detail = format!("must be less than or equal to {resource} limit of {limit}");
-            errors.push(FieldError::invalid(
-                format!("{at}.requests"),
-                request,
-                &detail,
-            ));
-        }
-    }
-}
-
-fn volume(volume: &Value, at: &str, errors: &mut Vec<FieldError>) {
-    name(&volume["name"], &format!("{at}.name"), errors);
-    let mut sources = volume
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(key, _)| key)
-        .filter(|key| *key != "name");
-    sources.next();
-    for source in sources {
-        let detail = "may not specify more than 1 volume type";
-        errors.push(FieldError::forbidden(format!("{at}.{source}"), detail));
-    }
-}
-
-fn name(value: &Value, at: &str, errors: &mut Vec<FieldError>) {
-    let text = value.as_str().unwrap_or_default();
-    if text.is_empty() {
-        errors.push(FieldError::required(at, ""));
-    } else if let Some(problem) = names::label_problem(text) {
-        errors.push(FieldError::invalid(at, value, problem));
-    }
-}
-
-fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
-    value[field]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default()
-}
-
-fn text<'a>(value: &'a Value, field: &str) -> &'a str {
-    value[field].as_str().unwrap_or_default()
 }

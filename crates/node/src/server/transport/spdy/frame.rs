@@ -4,7 +4,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 const HEADER_BYTES: usize = 8;
 /// No client of Kubernetes sends more at once.
-const FRAME_MAX: usize = 8 << 20;
+const FRAME_MAX: usize = 2 << 20;
 const VERSION: u16 = 3;
 const LAST: u8 = 1;
 

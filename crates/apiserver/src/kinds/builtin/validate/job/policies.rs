@@ -7,6 +7,7 @@ use crate::kinds::schema::FieldError;
 
 const MOST_RULES: usize = 20;
 const MOST_CODES: usize = 255;
+const LONGEST_INDEXES: usize = 64 << 10;
 
 pub(super) fn failure(spec: &Value, errors: &mut Vec<FieldError>) {
     let rules = list(&spec["podFailurePolicy"]["rules"]);
@@ -144,6 +145,7 @@ pub(super) fn success(spec: &Value, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::required(at.as_str(), detail));
         }
         let count = rule["succeededCount"].as_i64();
+        indexes(spec, rule, &at, errors);
         let completions = spec["completions"].as_i64().unwrap_or(i64::MAX);
         if count.is_some_and(|count| count < 1 || count > completions) {
             let detail = "must be at least 1 and no more than completions";
@@ -151,6 +153,57 @@ pub(super) fn success(spec: &Value, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::invalid(at, &rule["succeededCount"], detail));
         }
     }
+}
+
+/// Indexes are written as numbers and ranges in ascending order: `0,2-4`.
+fn indexes(spec: &Value, rule: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    let written = &rule["succeededIndexes"];
+    let Some(text) = written.as_str() else {
+        return;
+    };
+    let at_indexes = format!("{at}.succeededIndexes");
+    if text.len() > LONGEST_INDEXES {
+        errors.push(FieldError::too_long(at_indexes, LONGEST_INDEXES));
+        return;
+    }
+    let completions = spec["completions"].as_i64().unwrap_or(i64::MAX);
+    match ranges(text, completions) {
+        Err(problem) => {
+            let detail = format!("error parsing succeededIndexes: {problem}");
+            errors.push(FieldError::invalid(at_indexes, written, &detail));
+        }
+        Ok(total) => {
+            let count = &rule["succeededCount"];
+            if count.as_i64().is_some_and(|count| count > total) {
+                let detail = format!(
+                    "must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
+                );
+                let at = format!("{at}.succeededCount");
+                errors.push(FieldError::invalid(at, count, &detail));
+            }
+        }
+    }
+}
+
+/// How many indexes there are, all of them below `completions`.
+fn ranges(text: &str, completions: i64) -> Result<i64, String> {
+    let (mut next, mut total) = (0, 0);
+    for range in text.split(',').filter(|_| !text.is_empty()) {
+        let mut bounds = range.splitn(2, '-').map(|number| {
+            let parsed = number.parse::<u32>().map(i64::from);
+            parsed.map_err(|_| format!("cannot convert string to integer for index: {number:?}"))
+        });
+        let first = bounds.next().unwrap_or(Ok(0))?;
+        let last = bounds.next().unwrap_or(Ok(first))?;
+        if last >= completions {
+            return Err(format!("too large index: \"{last}\""));
+        }
+        if first < next || last < first {
+            return Err(format!("non-increasing order, at: {range:?}"));
+        }
+        (next, total) = (last + 1, total + last - first + 1);
+    }
+    Ok(total)
 }
 
 fn list(value: &Value) -> &[Value] {
