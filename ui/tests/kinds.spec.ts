@@ -60,6 +60,8 @@ test('trains with Horovod’s form from its template, over mpirun', async ({ app
   await expect(page.getByRole('main').locator('[data-state=Complete]').first()).toBeVisible({
     timeout: 120_000,
   });
+  // Its workers end with the launcher, and are not forgotten.
+  await expect(page.locator('[data-worker]')).toHaveCount(3);
   await page.getByRole('tab', { name: 'Logs' }).click();
   await expect(page.getByRole('log')).toContainText(/accuracy/i);
   await server.call('DELETE', '/api/trainjob/digits-over-mpi?namespace=default');

@@ -55,3 +55,37 @@ test('draws curves with their numbers, smooths them and compares jobs', async ({
   for (const name of ['compared-a', 'compared-b'])
     await server.call('DELETE', `/api/trainjob/${name}?namespace=default`);
 });
+
+test('dragging over a chart asks the server for that part, and a double click for all of it', async ({
+  app: page,
+  server,
+}) => {
+  const long = [
+    'for start in range(0, 20000, 500):',
+    '    print("\\n".join(f"step {n} loss={1 / (n + 1):.6g}" for n in range(start, start + 500)), flush=True)',
+    '',
+  ].join('\n');
+  await server.call('POST', '/api/trainjob/create', job('is-zoomed', long));
+  const state = async () =>
+    (await server.call<{ state: string }>('GET', '/api/trainjobs/is-zoomed?namespace=default')).state;
+  await expect.poll(state).toBe('Complete');
+  await page.goto('/jobs/default/is-zoomed/metrics');
+  const plot = page.locator('[data-metric=loss] .u-over');
+  await expect(plot).toBeVisible();
+  const asked = page.waitForResponse(/metrics\?.*from_step=/);
+  const box = await plot.boundingBox();
+  if (box === null) throw new Error('the chart has no size');
+  await page.mouse.move(box.x + box.width * 0.5, box.y + 60);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.52, box.y + 60, { steps: 4 });
+  await page.mouse.up();
+  type Metrics = { points: { step: number }[] }[];
+  const steps = ((await (await asked).json()) as Metrics)[0]?.points.map(({ step }) => step) ?? [];
+  // In the whole there is a point for a hundred steps; of this part there are many more.
+  expect(steps.length).toBeGreaterThan(50);
+  expect(Math.max(...steps) - Math.min(...steps)).toBeLessThan(1_000);
+  await plot.dblclick({ position: { x: 20, y: 60 } });
+  await plot.hover({ position: { x: box.width - 8, y: 60 } });
+  await expect(page.locator('[data-metric=loss]')).toContainText(/Step 19\d\d\d/);
+  await server.call('DELETE', '/api/trainjob/is-zoomed?namespace=default');
+});

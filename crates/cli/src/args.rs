@@ -78,7 +78,7 @@ pub(crate) struct Connection {
         value_name = "NAME"
     )]
     pub(crate) namespace: Option<String>,
-    /// How many seconds to wait for an answer of the server
+    /// How many seconds to wait for the server's answer
     #[arg(
         long,
         global = true,
@@ -140,7 +140,7 @@ pub(crate) enum Command {
     Copy(Copy),
     /// Forward ports of this machine to a worker, until Ctrl-C
     PortForward(PortForward),
-    /// Show what the processes of a job are doing: their states, and their stacks of Python
+    /// Show what each process of a job is doing, with its Python stack
     Stacks(Stacks),
     /// Delete jobs, their pods and their code
     Delete(Delete),

@@ -85,7 +85,7 @@ impl Settings {
         if size.len() > MAX_BYTES {
             let message = format!("{shown} is larger than {MAX_BYTES} bytes");
             return Err(Failure::theirs(message)
-                .hint("is it a file of settings?")
+                .hint("is it really a settings file?")
                 .into());
         }
         let text = std::fs::read_to_string(path).map_err(|error| failed(error.into()))?;
@@ -227,17 +227,17 @@ fn texts(argument: &Arg, value: &Value) -> Result<Vec<String>, String> {
                 Some(text) => Ok(format!("{name}={text}")),
                 // Other fields of the request are whatever JSON can be.
                 None if form == "FIELD=VALUE" => Ok(format!("{name}={value}")),
-                None => Err(format!("{name} must be a text, a number, true or false")),
+                None => Err(format!("{name} must be text, a number, true or false")),
             })
             .collect(),
         (ArgAction::Append, Value::Array(list)) => list
             .iter()
-            .map(|one| scalar(one).ok_or_else(|| "must be a list of texts".to_owned()))
+            .map(|one| scalar(one).ok_or_else(|| "must be a list of strings".to_owned()))
             .collect(),
         (ArgAction::Append, value) => match scalar(value) {
             Some(text) => Ok(vec![text]),
             None if form.contains('=') => Err("must be `name: value` lines or a list".to_owned()),
-            None => Err("must be a list of texts".to_owned()),
+            None => Err("must be a list of strings".to_owned()),
         },
         (_, Value::String(_) | Value::Number(_)) => Ok(scalar(value).into_iter().collect()),
         _ => Err("must be a text or a number".to_owned()),

@@ -125,7 +125,7 @@ impl Folder {
             .take(5)
             .map(|(path, size)| format!("{path}: {size} bytes"))
             .collect();
-        failure.hint("name data and results in .gitignore; data belongs into a volume")
+        failure.hint("name data and results in .gitignore; data belongs in a volume")
     }
 
     pub(crate) fn digest(&self) -> Digest {

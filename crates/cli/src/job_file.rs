@@ -152,7 +152,7 @@ set:
         4: token: there is no such field
         5: git: there is no such field
         6: retry: must be transient or all, not "never"
-        8: env: A must be a text, a number, true or false
+        8: env: A must be text, a number, true or false
         10: volumes: another field sets the same; keep one of them
         11: checkpoint: must be true or false
         12: cpu: must be a text or a number

@@ -54,7 +54,7 @@ pub(crate) async fn serve(connection: &Connection, arguments: &Serve) -> Result<
         if arguments.no_auth {
             return Err(up::open_to_everybody(arguments.listen).into());
         }
-        tracing::warn!("listening beyond loopback without TLS; put a TLS proxy before this");
+        tracing::warn!("listening beyond loopback without TLS; put a TLS proxy in front of this");
     }
     let config = cluster_config(arguments.kubeconfig.as_deref()).await?;
     let client =

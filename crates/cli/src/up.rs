@@ -323,7 +323,7 @@ fn check(arguments: &Up, is_encrypted: bool) -> Result<(), Failure> {
             "{} can be reached from other machines, and tokens would travel in the clear",
             arguments.listen
         ))
-        .hint("give a certificate with --tls-cert and --tls-key, or listen on 127.0.0.1 and put a TLS proxy before it"));
+        .hint("give a certificate with --tls-cert and --tls-key, or listen on 127.0.0.1 and put a TLS proxy in front of it"));
     }
     Ok(())
 }

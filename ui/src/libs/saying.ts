@@ -2,6 +2,7 @@ import { useCallback } from 'react';
 import { useTranslation } from 'react-i18next';
 
 import { amounts, quantity } from '@/libs/amounts';
+import { plain } from '@/libs/ansi';
 import { ApiError, type Refused, type Schemas, UNREACHABLE } from '@/services/client';
 
 /** What the server says in a sentence of its own, and for programs as a code with its words and numbers. */
@@ -59,8 +60,9 @@ export function useSaying() {
   return useCallback(
     (said: Said) => {
       // The server speaks English itself, and knows more words than we do.
-      if (i18n.language === 'en') return said.reason ?? said.summary ?? said.message ?? '';
-      return sentence(said, t as unknown as Translate, (key) => i18n.exists(key));
+      // Programs are quoted in it, with the colours that they print.
+      if (i18n.language === 'en') return plain(said.reason ?? said.summary ?? said.message ?? '');
+      return plain(sentence(said, t as unknown as Translate, (key) => i18n.exists(key)));
     },
     [t, i18n],
   );
@@ -78,7 +80,11 @@ export function useFailedBy() {
   return useCallback(
     ({ failed_by: why, num_nodes: nodes }: Pick<Schemas['JobSummary'], 'failed_by' | 'num_nodes'>) => {
       if (why == null) return '';
-      const { text, exit_code: code } = (why.cause.parameters ?? {}) as { text?: string; exit_code?: number };
+      const { text: quoted, exit_code: code } = (why.cause.parameters ?? {}) as {
+        text?: string;
+        exit_code?: number;
+      };
+      const text = quoted && plain(quoted);
       const kind = t(`failure.${why.kind}`);
       // The name of an exception says more than that it is one.
       const own = why.kind === 'python_exception' ? text : text && `${kind}: ${text}`;

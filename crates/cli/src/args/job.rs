@@ -23,7 +23,7 @@ pub(crate) struct Code {
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Jobs {
-    /// In all namespaces that you may see
+    /// List the jobs of every namespace that you may see
     #[arg(short = 'A', long)]
     pub(crate) all_namespaces: bool,
     /// Only jobs in this state
@@ -96,10 +96,10 @@ pub(crate) struct Logs {
         allow_negative_numbers = true
     )]
     pub(crate) worker: Option<i64>,
-    /// All workers together, in the order of time; the default
+    /// All workers together, in order of time (the default)
     #[arg(long)]
     pub(crate) all: bool,
-    /// Of the previous attempt
+    /// Show the previous attempt instead of the last one
     #[arg(long, conflicts_with = "follow")]
     pub(crate) previous: bool,
     /// Only this many lines from the end

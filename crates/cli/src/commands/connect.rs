@@ -275,7 +275,7 @@ struct Raw(Termios);
 
 impl Raw {
     fn enter() -> Result<Self> {
-        let before = tcgetattr(stdin()).context("failed to look at the terminal")?;
+        let before = tcgetattr(stdin()).context("failed to read the terminal's settings")?;
         let mut raw = before.clone();
         raw.make_raw();
         tcsetattr(stdin(), OptionalActions::Now, &raw).context("failed to set up the terminal")?;

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use astrago_rest::model::{Amounts, CreateResponse, JobDetail, JobEvent, JobStatus, Usage};
+use astrago_rest::model::{
+    Amounts, CreateResponse, JobDetail, JobEvent, JobStatus, Timeline, Usage,
+};
 use owo_colors::OwoColorize;
 use serde_json::Value;
 
@@ -176,27 +178,40 @@ fn facts(job: &JobDetail) -> Vec<(String, String)> {
             },
         );
     }
-    let phase = |seconds: Option<i64>| dash(seconds.map(duration));
-    let timeline = &job.timeline;
-    let (queued, starting) = (
-        phase(timeline.queued_seconds),
-        phase(timeline.starting_seconds),
-    );
-    let training = phase(timeline.training_seconds);
-    fact(
-        "Time",
-        format!("queued {queued}, starting {starting}, training {training}"),
-    );
+    if let Some(spent) = spent(&job.timeline) {
+        fact("Time", spent);
+    }
     fact("Restarts", summary.restarts.to_string());
     fact("Reserved", reserved(&job.usage));
     let last_time = job.previous_failure.as_ref();
     if let Some(failure) = last_time.filter(|_| !summary.state.is_finished()) {
-        fact("Last time", failure.summary.clone());
+        fact("Failed before", failure.summary.clone());
     }
     for metric in &job.metrics {
         fact(&metric.name, metric.value.to_string());
     }
     facts
+}
+
+/// Where the time went: what the job did, and how long that was in all.
+fn spent(timeline: &Timeline) -> Option<String> {
+    let phases = [
+        ("queued", timeline.queued_seconds),
+        ("starting", timeline.starting_seconds),
+        ("training", timeline.training_seconds),
+        ("restarting", timeline.restarting_seconds),
+        ("suspended", timeline.suspended_seconds),
+    ];
+    let phases = phases.into_iter();
+    let known: Vec<(&str, i64)> = phases
+        .filter_map(|(phase, seconds)| Some((phase, seconds?)))
+        .collect();
+    let parts: Vec<String> = known
+        .iter()
+        .map(|(phase, seconds)| format!("{phase} {}", duration(*seconds)))
+        .collect();
+    let all: i64 = known.iter().map(|(_, seconds)| seconds).sum();
+    (!known.is_empty()).then(|| format!("{} ({})", duration(all), parts.join(", ")))
 }
 
 /// What a node may use. Of what nobody set a size for it may use all that the machine has.
@@ -267,6 +282,20 @@ mod tests {
         ] {
             assert_eq!(sizes(&amounts, known).as_deref(), want);
         }
+    }
+
+    #[test]
+    fn the_time_of_a_job_is_told_without_a_gap() {
+        let timeline = Timeline {
+            queued_seconds: Some(2),
+            training_seconds: Some(50),
+            restarting_seconds: Some(5),
+            suspended_seconds: Some(3),
+            ..Timeline::default()
+        };
+        let want = "1m 0s (queued 2s, training 50s, restarting 5s, suspended 3s)";
+        assert_eq!(spent(&timeline).as_deref(), Some(want));
+        assert_eq!(spent(&Timeline::default()), None);
     }
 
     #[test]

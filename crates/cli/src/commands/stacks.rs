@@ -36,7 +36,7 @@ pub(super) fn draw(stacks: &JobStacks, wide: bool) -> String {
             let _ = writeln!(text, "{hidden} other {noun}; -o wide shows them\n");
         }
         if worker.truncated {
-            text.push_str("there is more than is shown\n\n");
+            text.push_str("there are more processes than this; the list is cut off\n\n");
         }
     }
     text
@@ -44,9 +44,9 @@ pub(super) fn draw(stacks: &JobStacks, wide: bool) -> String {
 
 fn words(problem: StacksProblem) -> &'static str {
     match problem {
-        StacksProblem::NotRunning => "it does not run",
-        StacksProblem::Unsupported => "its machine is not run by Astrago and cannot tell",
-        StacksProblem::Unavailable => "its machine did not tell",
+        StacksProblem::NotRunning => "it is not running",
+        StacksProblem::Unsupported => "its machine is not run by Astrago, so it cannot be asked",
+        StacksProblem::Unavailable => "its machine did not answer",
     }
 }
 

@@ -3,7 +3,7 @@ import { useMediaQuery } from '@mantine/hooks';
 import { IconPlus } from '@tabler/icons-react';
 import { useCallback, useState } from 'react';
 import { useTranslation } from 'react-i18next';
-import { Link, useSearchParams } from 'react-router';
+import { Link, Navigate, useSearchParams } from 'react-router';
 
 import { Empty } from '@/components/Empty';
 import { ErrorNote } from '@/components/ErrorNote';
@@ -68,6 +68,8 @@ export function JobList({ me }: { me: Schemas['WhoAmI'] }) {
   const items = jobs.data?.items;
   const shown = new Map(items?.map((job) => [job.uid, job]));
   const chosen = [...selected.values()].map((job) => shown.get(job.uid) ?? job);
+  // The last page of a list that has become shorter, or of an address that counts further than there are jobs.
+  const beyond = items?.length === 0 && page > 1 ? Math.ceil((jobs.data?.total ?? 0) / PAGE_SIZE) : 0;
   const filtered = ['q', 'state', 'framework', 'mine', ...PILLS].some((key) => search.has(key));
   const select = useCallback(
     (jobs: Job[], on: boolean) =>
@@ -125,6 +127,7 @@ export function JobList({ me }: { me: Schemas['WhoAmI'] }) {
           />
         )
       )}
+      {beyond > 0 && <Navigate replace to={`?${withPage(search, beyond)}`} />}
       <Pages total={jobs.data?.total ?? 0} page={page} onPage={(next) => set('page', String(next))} />
       {chosen.length > 0 && (
         <Bulk
@@ -135,6 +138,12 @@ export function JobList({ me }: { me: Schemas['WhoAmI'] }) {
       )}
     </>
   );
+}
+
+function withPage(search: URLSearchParams, page: number): string {
+  const next = new URLSearchParams(search);
+  next.set('page', String(page));
+  return next.toString();
 }
 
 function Pages({ total, page, onPage }: { total: number; page: number; onPage: (page: number) => void }) {

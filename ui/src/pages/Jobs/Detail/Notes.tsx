@@ -3,6 +3,7 @@ import { IconAlertTriangle, IconClock } from '@tabler/icons-react';
 import { useTranslation } from 'react-i18next';
 import { Link } from 'react-router';
 
+import { plain } from '@/libs/ansi';
 import { useNow } from '@/libs/now';
 import { asSentence, useHint, useSaying } from '@/libs/saying';
 import { duration } from '@/libs/time';
@@ -44,7 +45,7 @@ export function FailureNote({ failure, job }: { failure: Schemas['Failure']; job
             tabIndex={0}
             aria-label={t('failure.evidence')}
           >
-            {failure.evidence.join('\n')}
+            {failure.evidence.map(plain).join('\n')}
           </Code>
         )}
         {hint !== undefined && (
