@@ -377,8 +377,6 @@ test('a job is found, opened, searched and compared by keys alone', async ({ app
   await page.keyboard.press('ArrowRight');
   await expect(page).toHaveURL(/by-keys-a\/logs$/);
   await expect(page.getByRole('log')).toBeVisible();
-  await page.getByRole('tab', { name: 'Logs' }).press('Tab');
-  await page.keyboard.press('Escape');
   await page.keyboard.press('/');
   await page.keyboard.type('Batch 2');
   await page.keyboard.press('Enter');
