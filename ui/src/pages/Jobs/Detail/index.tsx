@@ -142,7 +142,10 @@ function Tab({ value, active }: { value: (typeof TABS)[number]; active: boolean 
   const element = useRef<HTMLButtonElement>(null);
   // On a phone not all of them are in sight.
   useEffect(() => {
-    if (active) element.current?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+    const { current: tab } = element;
+    const list = tab?.parentElement;
+    if (active && tab != null && list != null)
+      list.scrollLeft = tab.offsetLeft - (list.clientWidth - tab.offsetWidth) / 2;
   }, [active]);
   return (
     <Tabs.Tab ref={element} value={value} leftSection={<Icon size={16} stroke={1.5} />}>
