@@ -285,7 +285,8 @@ mod tests {
     fn every_tool_says_what_it_takes_and_which_change_something() {
         for (tool, changes) in tools() {
             assert_eq!(tool.input_schema["type"], "object", "{}", tool.name);
-            let confirms = tool.input_schema["properties"].get("confirm").is_some();
+            let takes = tool.input_schema.get("properties");
+            let confirms = takes.is_some_and(|takes| takes.get("confirm").is_some());
             assert_eq!(confirms, changes, "{}", tool.name);
         }
     }
