@@ -154,7 +154,7 @@ impl<'a> Scan<'a> {
                     continue;
                 }
                 b'{' | b'[' => depth += 1,
-                b'}' | b']' if depth == 0 => return Some(()),
+                b'}' | b']' | b',' if depth == 0 => return Some(()),
                 b'}' | b']' => {
                     depth -= 1;
                     if depth == 0 {
@@ -162,7 +162,6 @@ impl<'a> Scan<'a> {
                         return Some(());
                     }
                 }
-                b',' if depth == 0 => return Some(()),
                 _ => {}
             }
             self.at += 1;
