@@ -55,7 +55,7 @@ struct Pace {
 
 const PACE: Pace = Pace {
     keep_alive: Duration::from_secs(20),
-    silence: Duration::from_secs(60),
+    silence: Duration::from_mins(1),
 };
 /// A program that does not read what it is sent keeps our questions from being read, too; with less than this on its way
 /// it does not.

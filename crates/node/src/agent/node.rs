@@ -64,7 +64,7 @@ impl HostImage {
         let ask = || async {
             let python = python.map(Path::to_owned);
             let asked = spawn_blocking(move || image::Root::host(python.as_deref())).await;
-            asked.unwrap_or_else(|_| Err(HostError::Interrupted))
+            asked.unwrap_or(Err(HostError::Interrupted))
         };
         self.0.get_or_try_init(ask).await
     }

@@ -180,12 +180,11 @@ async fn images(
     let mut roots = BTreeMap::new();
     // Cloned, for the compiler cannot see that a future which holds the iterator is `Send`.
     for container in &containers(pod).cloned().collect::<Vec<_>>() {
-        let root = match (&node.images, node.options.images) {
-            (Some(images), Images::Pull) => pull(images, container, pod, objects, pulling).await?,
-            _ => {
-                let found = node.host_image.get(node.options.python.as_deref()).await;
-                found.map_err(Error::HostImage)?.clone()
-            }
+        let root = if let (Some(images), Images::Pull) = (&node.images, node.options.images) {
+            pull(images, container, pod, objects, pulling).await?
+        } else {
+            let found = node.host_image.get(node.options.python.as_deref()).await;
+            found.map_err(Error::HostImage)?.clone()
         };
         roots.insert(container.name.clone(), root);
     }

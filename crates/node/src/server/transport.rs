@@ -173,7 +173,8 @@ mod tests {
     #[tokio::test]
     async fn what_nobody_reads_is_held_in_small_pieces() {
         let (queue, mut unread) = mpsc::channel(QUEUE);
-        let sent = Bytes::from_iter((0..MESSAGE_MAX).map(|at| (at / PIECE) as u8));
+        let number = |at: usize| u8::try_from(at / PIECE).unwrap();
+        let sent: Bytes = (0..MESSAGE_MAX).map(number).collect();
         let mut handing = pin!(hand_over(&queue, sent.clone(), |piece| piece));
         assert!(futures::poll!(&mut handing).is_pending());
         let (mut held, mut came) = (0, Vec::new());

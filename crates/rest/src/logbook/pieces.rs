@@ -299,7 +299,8 @@ mod tests {
         let (_folder, book, attempt) = book(0);
         let lines: String = (0..100)
             .map(|n| format!("2025-11-05T13:{n:02}:00Z {}\n", "x".repeat(64 << 10)))
-            .collect();
+            .collect::<Vec<_>>()
+            .concat();
         std::fs::write(book.path("u", &attempt), &lines).unwrap();
         let held = |read: &[Placed]| {
             read.iter()

@@ -239,7 +239,7 @@ mod tests {
         let held: usize = result.hits.iter().map(size).sum();
         // The last hit comes with what is around it.
         assert!(
-            result.truncated && held < MOST_BYTES + (42 * 65 << 10),
+            result.truncated && held < MOST_BYTES + ((42 * 65) << 10),
             "{held}"
         );
     }

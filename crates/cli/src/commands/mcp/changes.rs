@@ -90,7 +90,7 @@ impl Agent {
         let request = self.completed(wanted.request).await?;
         let change = json!({ "submit_job": request });
         let Some(word) = &wanted.confirm else {
-            return Ok(self.ask(self.described(&request).await?, change));
+            return Ok(self.ask(&self.described(&request).await?, change));
         };
         self.confirmed(word, &change)?;
         let made: CreateResponse = self
@@ -127,7 +127,7 @@ impl Agent {
                 _ => "The job, its pods, its code and its log would be deleted for good.",
             };
             let text = format!("{namespace}/{}: {}\n{would}\n", wanted.name, stands(&job));
-            return Ok(self.ask(text, change));
+            return Ok(self.ask(&text, change));
         };
         self.confirmed(word, &change)?;
         let below = |action| path(&wanted.name, action);
@@ -192,7 +192,7 @@ impl Agent {
         Ok(text)
     }
 
-    fn ask(&self, text: String, change: Value) -> String {
+    fn ask(&self, text: &str, change: Value) -> String {
         let word = self
             .asked
             .lock()

@@ -248,8 +248,9 @@ impl Agent {
 }
 
 fn printed(lines: &[LogLine]) -> String {
-    lines
-        .iter()
-        .map(|line| format!("[{}] {}\n", line.worker, line.text))
-        .collect()
+    let mut text = String::new();
+    for line in lines {
+        let _ = writeln!(text, "[{}] {}", line.worker, line.text);
+    }
+    text
 }

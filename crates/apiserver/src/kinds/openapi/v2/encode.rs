@@ -99,7 +99,7 @@ fn schema(out: &mut Vec<u8>, schema: &Value) {
     for (name, number) in [("additionalProperties", 21), ("items", 23)] {
         if let Some(inner) = schema.get(name) {
             message(out, number, |out| {
-                message(out, 1, |out| self::schema(out, inner))
+                message(out, 1, |out| self::schema(out, inner));
             });
         }
     }
