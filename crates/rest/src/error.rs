@@ -56,6 +56,15 @@ pub(crate) fn not_found(text: &'static str) -> Response {
     (StatusCode::NOT_FOUND, text).into_response()
 }
 
+/// Whether a request was refused before anything was looked at, however often somebody asks, or asked for something that
+/// is not there.
+pub(crate) fn did_nothing(response: &Response) -> bool {
+    matches!(
+        response.status(),
+        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::TOO_MANY_REQUESTS
+    )
+}
+
 /// To training code that reports its progress, in Kubernetes' form.
 impl IntoResponse for reports::Error {
     fn into_response(self) -> Response {

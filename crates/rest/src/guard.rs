@@ -12,13 +12,14 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, UPGRADE};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt as _;
 
 use crate::app::Error;
 use crate::context::{Authentication, Context};
+use crate::error::did_nothing;
 use crate::extract::{Place, token};
 use crate::identity::Caller;
 use crate::model::AuditEntry;
@@ -42,8 +43,8 @@ pub(crate) async fn guard(
     request.extensions_mut().insert(place.clone());
     let answer = caught(next.run(request)).await;
     let mut response = answer.map(|body| astrago_net::until_sent(body, place));
-    if let Some(note) = note {
-        note.write(&context, response.status());
+    if let Some(note) = note.filter(|_| !did_nothing(&response)) {
+        note.write(&context, response.status().as_u16());
     }
     let headers = response.headers_mut();
     let fixed = [
@@ -110,30 +111,20 @@ impl Note {
         })
     }
 
-    fn write(self, context: &Context, status: StatusCode) {
-        if NOTHING_DONE.contains(&status) {
-            return;
-        }
+    fn write(self, context: &Context, status: u16) {
         let entry = AuditEntry {
             time: context.now(),
             user: self.user,
             action: self.action,
             namespace: cut(self.namespace),
             object: cut(self.object),
-            status: status.as_u16(),
+            status,
         };
         if let Err(error) = context.history.audit(&entry) {
             tracing::error!(error = %crate::error::chain(&error), "failed to write the audit trail");
         }
     }
 }
-
-/// What is refused before anything is looked at, however often somebody asks, and what asks for something that is not there.
-const NOTHING_DONE: [StatusCode; 3] = [
-    StatusCode::NOT_FOUND,
-    StatusCode::METHOD_NOT_ALLOWED,
-    StatusCode::TOO_MANY_REQUESTS,
-];
 
 /// Longer than any name of an object, so that none is cut that there could be.
 const LONGEST: usize = 1024;
