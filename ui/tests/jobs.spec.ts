@@ -95,5 +95,5 @@ test('lists jobs as they come, filters them and goes back', async ({ app: page, 
   await page.getByRole('link', { name: 'comes-later' }).click();
   await expect(page).toHaveURL(/comes-later$/);
   await page.goBack();
-  await expect(page.getByRole('textbox', { name: /Search by name/ })).toHaveValue('comes-l');
+  await expect(page.getByRole('textbox', { name: /Name, owner/ })).toHaveValue('comes-l');
 });
