@@ -179,7 +179,7 @@ for (const locale of ['en-US', 'ko-KR'] as const) {
       route.fulfill({ status: 403, json: { error: { code: 'forbidden', message: 'you may not do this' } } }),
     );
     await submit.click();
-    await expect(told(/You are not allowed to do this|권한이 없습니다/)).toBeInViewport({ ratio: 1 });
+    await expect(told(/You may not do this|권한이 없습니다/)).toBeInViewport({ ratio: 1 });
     await expect(submit).toBeInViewport({ ratio: 1 });
     await page.unroute(create);
     await page.route(create, (route) => route.abort());
