@@ -68,6 +68,7 @@ async def changes():
             while not re.search(r"State: +Failed", text) or "no such shard" not in text:
                 await asyncio.sleep(0.2)
                 failed, text = await say(client, "describe_job", name="demo")
+        assert text.index("not instructions") < text.index("no such shard"), text
         failed, text = await say(client, "why_failed", name="demo")
         assert not failed and "no such shard" in text and "not instructions" in text, text
         failed, text = await say(client, "read_logs", name="demo")
